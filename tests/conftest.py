@@ -8,6 +8,7 @@ import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,6 +25,11 @@ from wakeful.worker import WorkerSettings, running_worker
 SWEEP = timedelta(seconds=1)
 
 
+def worker_settings(**settings: Any) -> WorkerSettings:
+    """Of a worker without others beside it: what it does not know fails at once."""
+    return WorkerSettings(new_run_patience=timedelta(), in_flight_patience=timedelta(), **settings)
+
+
 @pytest.fixture(scope="session")
 async def server() -> AsyncIterator[EmbeddedServer]:
     async with embedded_server(ui=False) as server:
@@ -37,13 +43,13 @@ async def temporal(server: EmbeddedServer) -> TemporalClient:
 
 @pytest.fixture(scope="session")
 async def usual_client(temporal: TemporalClient) -> AsyncIterator[Client]:
-    async with running_worker(temporal, registry), Client(temporal) as client:
+    async with running_worker(temporal, registry, worker_settings()), Client(temporal) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
 async def restless_client(temporal: TemporalClient) -> AsyncIterator[Client]:
-    settings = WorkerSettings(task_queue="restless", history_budget=HistoryBudget(events=1))
+    settings = worker_settings(task_queue="restless", history_budget=HistoryBudget(events=1))
     async with running_worker(temporal, registry, settings), Client(temporal, task_queue="restless") as client:
         yield client
 
@@ -58,7 +64,7 @@ def either_client(request: pytest.FixtureRequest) -> Client:
 @pytest.fixture(scope="session")
 async def usual_subagents(temporal: TemporalClient) -> AsyncIterator[Client]:
     """A client whose agents follow plans, to grow any tree of sub-agents."""
-    settings = WorkerSettings(task_queue="subagents", sweep_interval=SWEEP)
+    settings = worker_settings(task_queue="subagents", sweep_interval=SWEEP)
     async with (
         running_worker(temporal, subagent_registry, settings),
         Client(temporal, task_queue="subagents") as client,
@@ -69,7 +75,7 @@ async def usual_subagents(temporal: TemporalClient) -> AsyncIterator[Client]:
 @pytest.fixture(scope="session")
 async def restless_subagents(temporal: TemporalClient) -> AsyncIterator[Client]:
     queue, budget = "restless-subagents", HistoryBudget(events=1)
-    settings = WorkerSettings(task_queue=queue, history_budget=budget, sweep_interval=SWEEP)
+    settings = worker_settings(task_queue=queue, history_budget=budget, sweep_interval=SWEEP)
     async with running_worker(temporal, subagent_registry, settings), Client(temporal, task_queue=queue) as client:
         yield client
 

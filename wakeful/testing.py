@@ -8,6 +8,7 @@ With a `ScriptedModel` such a test needs no network and no API key, and runs the
 
 import contextlib
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 from wakeful.authoring.profiles import ProfileStore
 from wakeful.authoring.scripted import ScriptedModel, Turn, call, say
@@ -27,9 +28,10 @@ async def runtime(
     """A Temporal server of its own and a worker for `registry`, while the body runs.
 
     Args:
+        settings: of the worker; by default, what it does not know fails at once, because there is no other worker.
         profiles: the profile store; in memory by default.
     """
-    settings = settings or WorkerSettings()
+    settings = settings or WorkerSettings(new_run_patience=timedelta(), in_flight_patience=timedelta())
     async with (
         contextlib.aclosing(SqliteProfileStore()) as in_memory,
         embedded_server(ui=False) as server,

@@ -49,6 +49,7 @@ from wakeful_activities.history_cache import MAX_CACHED_BYTES
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.inference.breakers import DEFAULT_COOLDOWN_SECONDS, DEFAULT_FAILURES, CircuitBreakers
+from wakeful_activities.other_workers import OtherWorkers, Patience
 from wakeful_activities.providers.built_in import built_in_providers
 from wakeful_activities.sweep.rounds import sweeping
 from wakeful_activities.user_code import MAX_ABANDONED, UserCode
@@ -102,6 +103,10 @@ class WorkerSettings:
     """How long an open breaker lets no call through, unless the provider's `Retry-After` says another time."""
     sweep_interval: timedelta | None = timedelta(seconds=5)
     """How often all workers of the queue together look for what was ended from outside; None: this one never does."""
+    new_run_patience: timedelta = timedelta(minutes=2)
+    """How long a new run is retried on other workers if this one does not know its agent; 0 fails it at once."""
+    in_flight_patience: timedelta = timedelta(minutes=15)
+    """The same for an agent, tool, gate, plugin or provider that a run in flight needs."""
     min_retention: timedelta | None = timedelta(days=3)
     """The worker logs a warning when it starts if the namespace keeps closed threads for less; None means never."""
 
@@ -157,7 +162,9 @@ class WorkerParts:
         self._lifecycles = PluginLifecycles()
         self.user_code = _user_code(client, settings, self._dependencies)
         cache = HistoryCache(client, max_bytes=settings.max_cached_bytes)
-        self._resolve = ResolveActivity(registry, cache, self.user_code, budget=settings.history_budget)
+        patience = Patience(settings.new_run_patience, settings.in_flight_patience)
+        self._others = OtherWorkers(registry, patience, worker=client.identity)
+        self._resolve = ResolveActivity(registry, cache, self.user_code, self._others, budget=settings.history_budget)
         self.workflows: list[type] = [
             AgentRun,
             ToolTask,
@@ -166,14 +173,14 @@ class WorkerParts:
         self.activities = self._activities(cache)
 
     def _activities(self, cache: HistoryCache) -> list[Callable[..., Any]]:
-        registry, settings, user_code = self._registry, self._settings, self.user_code
+        registry, settings, user_code, others = self._registry, self._settings, self.user_code, self._others
         hooks = Hooks(registry, user_code, self._profiles.open, self._lifecycles)
         gates = Gates(registry, user_code)
         breakers = CircuitBreakers(settings.breaker_failures, settings.breaker_cooldown.total_seconds())
         intervals = HeartbeatIntervals(
             settings.heartbeat_interval.total_seconds(), settings.live_heartbeat_interval.total_seconds()
         )
-        inference = InferActivity(registry, cache, hooks, gates, self._built_in, breakers, intervals)
+        inference = InferActivity(registry, cache, hooks, gates, self._built_in, breakers, intervals, others)
         archive = ArchiveActivity(self._client, self._history)
         return [
             self._resolve.resolve_agent,
@@ -184,8 +191,8 @@ class WorkerParts:
             DeliverActivity(self._reader).deliver_message,
             inference.infer,
             CompactActivity(inference, cache).compact,
-            ToolActivity(registry, cache, hooks, gates, user_code, intervals).call_tool,
-            HooksActivity(cache, hooks).run_hooks,
+            ToolActivity(registry, cache, hooks, gates, user_code, intervals, others).call_tool,
+            HooksActivity(cache, hooks, others).run_hooks,
         ]
 
     @contextlib.asynccontextmanager

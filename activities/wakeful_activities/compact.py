@@ -16,7 +16,9 @@ from wakeful_activities.heartbeats import heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.inference.activity import InferActivity
 from wakeful_activities.inference.attempt import Stream
+from wakeful_activities.inference.models import ProviderMissing
 from wakeful_activities.inference.patience import shortened
+from wakeful_activities.other_workers import waited
 
 
 class CompactActivity:
@@ -24,6 +26,7 @@ class CompactActivity:
 
     def __init__(self, inference: InferActivity, cache: HistoryCache) -> None:
         self._models = inference.models
+        self._others = inference.others
         self._cache = cache
 
     @activity.defn(name=ACTIVITY_COMPACT)
@@ -57,6 +60,9 @@ class CompactActivity:
                 # Temporal could not keep a whole traceback.
                 message = shortened(f"summary failed: {error}")
                 raise ApplicationError(message, type=error.kind, non_retryable=not error.kind.transient) from None
+            except ProviderMissing as error:
+                message = f"summary failed: {error}{waited(self._others.leave(error.lacking))}"
+                raise ApplicationError(message, type="ProviderNotFound", non_retryable=True) from None
         concluded = conclude(boundary, response.text, policy, factor=input.token_factor)
         if isinstance(concluded, Skipped):
             return CompactOutput(skipped=concluded.reason, usage=response.usage)

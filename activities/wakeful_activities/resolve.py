@@ -13,10 +13,14 @@ from wakeful.contract.names import ACTIVITY_RESOLVE_AGENT
 from wakeful.loop.machine.state import REVISION
 from wakeful.registry.registry import Registry
 from wakeful_activities.history_cache import HistoryCache
+from wakeful_activities.other_workers import Lacking, OtherWorkers, waited
 from wakeful_activities.user_code import UserCode, described
 
 INSTRUCTIONS_SECONDS = 5.0
 """How long a function may take to write an agent's instructions."""
+
+ATTEMPTS = 10
+"""Of a lookup that fails for another reason than a missing agent."""
 
 
 class ResolveActivity:
@@ -27,6 +31,7 @@ class ResolveActivity:
         registry: Registry,
         cache: HistoryCache,
         user_code: UserCode,
+        others: OtherWorkers | None = None,
         *,
         search_attributes: tuple[str, ...] = (),
         budget: HistoryBudget,
@@ -34,6 +39,7 @@ class ResolveActivity:
         self._registry = registry
         self._cache = cache
         self._user_code = user_code
+        self._others = others or OtherWorkers(registry)
         self.search_attributes = search_attributes
         """Those that the namespace has; a worker finds out before it takes its first task."""
         self._budget = budget
@@ -43,10 +49,17 @@ class ResolveActivity:
         try:
             agent = self._registry.resolve(input.agent_id, in_task=input.in_task)
         except ConfigurationError as error:
+            what, known = f"agent {input.agent_id!r}", sorted(self._registry.agents)
+            patience = self._others.leave(Lacking(what, str(error), known), is_new_run=not input.in_flight)
             # Benign: the caller's mistake, reported to the caller; no traceback in the worker's log.
             raise ApplicationError(
-                str(error), type="AgentNotFound", non_retryable=True, category=ApplicationErrorCategory.BENIGN
+                f"{error}{waited(patience)}",
+                type="AgentNotFound",
+                non_retryable=True,
+                category=ApplicationErrorCategory.BENIGN,
             ) from error
+        except Exception as error:
+            raise _failure(f"{type(error).__name__}: {error}", type=type(error).__name__) from error
         write = self._registry.instructions(input.agent_id)
         if write is not None:
             agent = agent.model_copy(update={"instructions": await self._instructions(input, write)})
@@ -80,4 +93,8 @@ class ResolveActivity:
             if isinstance(text, str):
                 return text
             problem = f"returned a {type(text).__name__}, which is no text"
-        raise ApplicationError(f"the instructions of agent {agent_id!r} {problem}", type="InstructionsFailed")
+        raise _failure(f"the instructions of agent {agent_id!r} {problem}", type="InstructionsFailed")
+
+
+def _failure(message: str, *, type: str) -> ApplicationError:
+    return ApplicationError(message, type=type, non_retryable=activity.info().attempt >= ATTEMPTS)

@@ -56,7 +56,7 @@ REGISTRY = Registry(agents=[Agent(id="a", model="m", tools=[dig])], models={"m":
 async def heartbeats(activity: Any, argument: Any, *, within: timedelta | None = None) -> list[tuple[Any, ...]]:
     """What the activity heartbeats while it runs."""
     beats: list[tuple[Any, ...]] = []
-    running = environment()
+    running = environment(tool="dig")
     running.info = replace(running.info, heartbeat_timeout=within)
     running.on_heartbeat = lambda *details: beats.append(details)
     await running.run(activity, argument)

@@ -1,5 +1,6 @@
 """The activities of a worker, wired as `wakeful.worker` wires them, for tests without a worker."""
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -68,9 +69,10 @@ def cache_of(*agents: ResolvedAgent) -> HistoryCache:
     return cache
 
 
-def environment(client: TemporalClient | None = None) -> ActivityEnvironment:
-    """An activity's environment, with the payload converter of our workers."""
+def environment(client: TemporalClient | None = None, *, tool: str = "unknown") -> ActivityEnvironment:
+    """An activity's environment, with the payload converter of our workers; a tool's name is its activity's type."""
     made = ActivityEnvironment(client=client)
+    made.info = dataclasses.replace(made.info, activity_type=tool)
     made.payload_converter = pydantic_data_converter.payload_converter
     return made
 

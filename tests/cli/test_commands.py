@@ -319,6 +319,7 @@ async def test_waiting_for_the_end_says_once_that_no_worker_answers(
 ) -> None:
     """As `cancel` and `close` wait."""
     monkeypatch.setattr(outage_notice, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(outage_notice, "MISSING_SECONDS", 0.1)
     client = Client(temporal, task_queue=thread_id)
     await client.start("tester", "hi", thread_id=thread_id)
     waiting = asyncio.create_task(outage_notice.wait_for_result(client, thread_id))

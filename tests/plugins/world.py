@@ -3,6 +3,7 @@
 It stands in for the loop, as far as plugins can see it; tests on the real server use the loop itself.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -92,7 +93,7 @@ class World:
         (payload,) = pydantic_data_converter.payload_converter.to_payloads([input])
         user_code = UserCode()
         execution = ToolActivity(self.registry, self._cache(), *self._hooks_and_gates(user_code), user_code)
-        outcome = await _environment().run(execution.call_tool, [RawValue(payload)])
+        outcome = await _environment(tool=input.call.name).run(execution.call_tool, [RawValue(payload)])
         self._fold(outcome.effects)
         return outcome
 
@@ -115,7 +116,8 @@ class World:
         self.failures += effects.failures
 
 
-def _environment() -> ActivityEnvironment:
+def _environment(*, tool: str = "unknown") -> ActivityEnvironment:
     made = ActivityEnvironment()
+    made.info = dataclasses.replace(made.info, activity_type=tool)
     made.payload_converter = pydantic_data_converter.payload_converter
     return made

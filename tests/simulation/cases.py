@@ -94,6 +94,15 @@ def worker_without_a_local_tool() -> None:
         scenario.end()
 
 
+def worker_without_the_agent_and_its_tools() -> None:
+    """The older of two workers, which has neither the run's agent nor its tools nor its plugin, gets all work first."""
+    options = replace(CALM, workers=2, has_older_registry=True)
+    with scenario_of("lead", [GLANCE], [PAY], options=options) as scenario:
+        scenario.go_first_on("w2")
+        assert [effect.tool for effect in scenario.world.outside.effects] == ["pay"]
+        scenario.end()
+
+
 def worker_of_the_release_before() -> None:
     """A thread continued as new on the newer of two releases, and its next task reaches a worker of the older one."""
     options = replace(CALM, workers=2, has_older_release=True)
@@ -295,6 +304,12 @@ CASES = (
         "The run was stuck: on one worker the tool had failed, on the other it had not.",
         "unregistered is a fact",
         "Nondeterminism: history has event",
+    ),
+    Case(
+        worker_without_the_agent_and_its_tools,
+        "In a rolling deploy, runs ended because an older worker did not know their agent.",
+        "older workers end runs",
+        "AssertionError",
     ),
     Case(
         worker_of_the_release_before,

@@ -26,6 +26,7 @@ from tests.simulation.people import Sent
 from tests.simulation.server import TERMINATED
 from tests.simulation.service import CONVERTER
 from tests.simulation.workers import WORKFLOWS, retrieve
+from tests.simulation.workload import MISSING_AGENT
 from tests.simulation.world import Stuck, World
 from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
@@ -49,6 +50,9 @@ from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful.loop.machine.stages import Idle
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.views import carryover
+
+NOT_FOUND = b"no worker had it"
+"""In the last words about what every worker lacked."""
 
 
 class Violated(Exception):
@@ -79,6 +83,7 @@ def check(world: World) -> dict[str, Observed]:
     check_messages(world, seen)
     check_effects(world)
     check_verbs(world)
+    check_older_workers(world)
     check_transcripts(world, seen)
     for thread_id, observed in seen.items():
         if observed.applied.undone:
@@ -87,6 +92,16 @@ def check(world: World) -> dict[str, Observed]:
             check_events(thread_id, observed)
             check_order(thread_id, observed, world)
     return seen
+
+
+def check_older_workers(world: World) -> None:
+    """A worker that lacks an agent, a tool or a plugin has ended no run and no call: another worker has it."""
+    for execution in world.server.executions:
+        for event in execution.history:
+            written = event.SerializeToString()
+            if NOT_FOUND in written and f"agent not found: {MISSING_AGENT!r}".encode() not in written:
+                before = written[: written.index(NOT_FOUND)].decode(errors="replace")
+                raise Violated(f"{execution.workflow_id} has not found its worker: {before[-120:]}")
 
 
 def observe(world: World) -> dict[str, Observed]:

@@ -91,6 +91,11 @@ MUTANTS = (
         mutations.CONTINUE_IN_FLIGHT,
     ),
     Mutant(
+        "older workers end runs",
+        "A worker that lacks an agent, a tool or a plugin fails the run or the call at once.",
+        mutations.OLDER_WORKERS_END_RUNS,
+    ),
+    Mutant(
         "newer state accepted",
         "An older release reads a newer release's snapshot, and drops what it does not know.",
         mutations.NEWER_STATE_ACCEPTED,

@@ -5,7 +5,7 @@ import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 from unittest.mock import patch
@@ -50,6 +50,7 @@ from wakeful.loop.machine.state import Children, Thread
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.transcript import Transcript
 from wakeful.rpc_errors import describe_execution
+from wakeful_activities.other_workers import OtherWorkers
 from wakeful_activities.sweep.orphans import OrphanSweep
 from wakeful_activities.sweep.resets import ResetSweep
 from wakeful_workflows.agent_run import NO_REQUEST
@@ -255,6 +256,7 @@ CONTINUE_IN_FLIGHT = _replacing(
 )
 NEWER_STATE_ACCEPTED = _replacing(workers, "older_release", _careless_release)
 UNREGISTERED_IS_A_FACT = _replacing(tool_activities, "ActivityNotRegistered", ValueError)
+OLDER_WORKERS_END_RUNS = _replacing(OtherWorkers, "leave", lambda *_args, **_options: timedelta(seconds=1))
 STEPS_RESTART = _restarting("steps")
 SUBMISSIONS_RESTART = _restarting("submissions")
 TASKS_RESTART = _restarting("tasks")
@@ -275,7 +277,7 @@ END_NOT_REPORTED = _replacing(child_workflows, "notify_parent", _nothing_async)
 END_TAKEN_TWICE = _replacing(child_events, "_find", _find_ended)
 CANCEL_STAYS_HERE = _replacing(child_workflows.Children, "_cancel", _nothing_async)
 ROLLBACK_KEEPS_MESSAGES = _replacing(Transcript, "rewound", lambda transcript, _position: transcript)
-EFFECTS_RETRIED = _replacing(tool_activities, "_ONCE", tool_activities._REPEATABLE)
+EFFECTS_RETRIED = _replacing(tool_activities, "_ONCE_HERE", tool_activities._REPEATABLE_HERE)
 KEY_OF_THE_ATTEMPT = _replacing(tool_execution._Call, "context", _context_of_attempt)
 NO_SWEEP = _replacing(OrphanSweep, "sweep", _nothing_async)
 WOKEN_THREADS_NOT_SWEPT = _replacing(ResetSweep, "_find_resets", _no_resets)

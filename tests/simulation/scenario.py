@@ -98,6 +98,25 @@ class Scenario:
                 return
         raise AssertionError(f"it never comes to that: {self.result.moves[-10:]}")
 
+    def go_first_on(self, worker: str) -> None:
+        """Whatever is due happens, also by time: workflow tasks and first attempts of activities on this worker."""
+        world, taken = self.world, set[str]()
+        for _ in range(MAX_MOVES):
+            world.settle()
+            due, alarm = list(world.due()), world.next_alarm()
+            if not due and alarm is None:
+                return
+            if not due and alarm is not None:
+                make(self.result, world.pass_time(alarm - world.server.now))
+                continue
+            here = [move for move in due if move.key.endswith(f" on {worker}") and move.key not in taken]
+            elsewhere = [move for move in due if not move.key.endswith(f" on {worker}")]
+            chosen = (here or elsewhere or due)[0]
+            if chosen.kind == "activity":
+                taken.add(chosen.key)
+            make(self.result, chosen)
+        raise AssertionError(f"there is no end: {self.result.moves[-10:]}")
+
     def move(self, *beginnings: str) -> None:
         """Make these moves, one after the other."""
         for beginning in beginnings:

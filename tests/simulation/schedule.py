@@ -138,6 +138,7 @@ def options_of(seed: str) -> Options:
         away=random.random() < 0.3,
         curious=random.random() < CURIOUS,
         has_older_release=random.random() < 0.2,
+        has_older_registry=random.random() < 0.3,
     )
 
 

@@ -512,7 +512,8 @@ class Server:
         if activity.is_cancelled:
             self.cancel_activity(execution, activity)  # the server ends a cancelled activity at its timeout
             return
-        if self._retry(activity):
+        policy = activity.command.retry_policy
+        if "TemporalTimeout:Heartbeat" not in policy.non_retryable_error_types and self._retry(activity):
             return
 
         def fill(timed_out: Any) -> None:

@@ -16,7 +16,7 @@ from temporalio.activity import Info
 from temporalio.api.common.v1 import GrpcStatus, Payload
 from temporalio.api.errordetails.v1 import QueryFailedFailure
 from temporalio.api.failure.v1 import Failure
-from temporalio.common import RawValue
+from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import CancelledError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
@@ -39,6 +39,7 @@ from wakeful.contract.archive import ArchiveInput, ExpireInput
 from wakeful.contract.hooks import HooksInput
 from wakeful.contract.inference import CompactInput, InferInput, RestoreInput
 from wakeful.contract.mail import DeliverInput
+from wakeful.registry.registry import Registry
 from wakeful_activities import (
     ArchiveActivity,
     CompactActivity,
@@ -52,6 +53,7 @@ from wakeful_activities import (
 )
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
+from wakeful_activities.other_workers import OtherWorkers, Patience
 from wakeful_activities.sweep.orphans import OrphanSweep
 from wakeful_activities.user_code import UserCode
 from wakeful_workflows import AgentRun, ThreadArchive, ToolTask
@@ -66,6 +68,8 @@ class Settings:
     budget: HistoryBudget = HistoryBudget()
     search_attributes: tuple[str, ...] = tuple(sorted(SEARCH_ATTRIBUTES))
     max_cached_bytes: int = 2**20
+    patience: timedelta = timedelta(minutes=2)
+    """How long work waits for a worker that has what it needs."""
 
 
 @contextmanager
@@ -103,7 +107,14 @@ class SimulatedWorker:
     """One life of a worker process; a worker that was killed is followed by a new one."""
 
     def __init__(
-        self, name: str, network: Network, loop: VirtualLoop, settings: Settings, *, strict: bool = True
+        self,
+        name: str,
+        network: Network,
+        loop: VirtualLoop,
+        settings: Settings,
+        *,
+        registry: Registry = REGISTRY,
+        strict: bool = True,
     ) -> None:
         self.name = name
         self.is_alive = True
@@ -117,10 +128,11 @@ class SimulatedWorker:
         reader = ThreadReader(client, history=history)
         cache = HistoryCache(client, max_bytes=settings.max_cached_bytes)
         user_code = UserCode()  # without threads: the virtual loop runs what it is given to execute at once
-        hooks, gates = Hooks(REGISTRY, user_code), Gates(REGISTRY, user_code)
-        inference = InferActivity(REGISTRY, cache, hooks, gates, {})
+        hooks, gates = Hooks(registry, user_code), Gates(registry, user_code)
+        others = OtherWorkers(registry, Patience(settings.patience, settings.patience), worker=name)
+        inference = InferActivity(registry, cache, hooks, gates, {}, others=others)
         resolve = ResolveActivity(
-            REGISTRY, cache, user_code, search_attributes=settings.search_attributes, budget=settings.budget
+            registry, cache, user_code, others, search_attributes=settings.search_attributes, budget=settings.budget
         )
         archive = ArchiveActivity(client, history)
         self._client = client
@@ -133,9 +145,9 @@ class SimulatedWorker:
             names.ACTIVITY_CHECK_THREAD: (archive.check_archived_thread, str),
             names.ACTIVITY_EXPIRE: (archive.delete_expired_thread, ExpireInput),
             names.ACTIVITY_DELIVER: (DeliverActivity(reader).deliver_message, DeliverInput),
-            names.ACTIVITY_HOOKS: (HooksActivity(cache, hooks).run_hooks, HooksInput),
+            names.ACTIVITY_HOOKS: (HooksActivity(cache, hooks, others).run_hooks, HooksInput),
         }
-        self._call_tool = ToolActivity(REGISTRY, cache, hooks, gates, user_code).call_tool
+        self._call_tool = ToolActivity(registry, cache, hooks, gates, user_code, others=others).call_tool
         self._sweep = OrphanSweep(reader, TASK_QUEUE, grace=timedelta(0), now=self._now)
         self.release: Callable[[], AbstractContextManager[None]] = nullcontext
         """The release of its workflows; its activities are of the newest."""
@@ -249,8 +261,11 @@ class SimulatedWorker:
                 activity.heartbeat = CONVERTER.payload_converter.to_payloads(details)
 
         environment = self._environment(execution, command, activity.attempt, is_local=False)
+        due = datetime.fromtimestamp(activity.not_before / 1000, UTC)
         environment.info = dataclasses.replace(
-            environment.info, heartbeat_details=CONVERTER.payload_converter.from_payloads(activity.heartbeat)
+            environment.info,
+            heartbeat_details=CONVERTER.payload_converter.from_payloads(activity.heartbeat),
+            current_attempt_scheduled_time=due if activity.not_before else environment.info.started_time,
         )
         environment.on_heartbeat = heartbeat
         task = self._loop.create_task(self._run(environment, command))
@@ -320,6 +335,7 @@ class SimulatedWorker:
             is_local=is_local,
             scheduled_time=now,
             started_time=now,
+            retry_policy=RetryPolicy.from_proto(command.retry_policy),
             task_queue=TASK_QUEUE,
             workflow_id=execution.workflow_id,
             workflow_run_id=execution.run_id,

@@ -411,6 +411,15 @@ REGISTRY = Registry(
     models={"default": AnyModel()},
 )
 
+OLDER_REGISTRY = Registry(
+    agents=[
+        Agent(id="plain", tools=[look, ask, later], context=_WINDOW, max_rounds=8),
+        *(REGISTRY.agents[id] for id in ("helper", "leaf")),
+    ],
+    models={"default": AnyModel()},
+)
+"""Of the release before: it has neither `lead`, `second` and `frugal`, nor `pay` and `glance`, nor a plugin."""
+
 ROOT_AGENTS = ("lead", "plain", "frugal", "second")
 
 

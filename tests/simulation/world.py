@@ -16,7 +16,7 @@ from tests.simulation.server import Server
 from tests.simulation.service import Network, PendingQuery
 from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.workers import RunningActivity, Settings, SimulatedWorker
-from tests.simulation.workload import Outside, begin
+from tests.simulation.workload import OLDER_REGISTRY, REGISTRY, Outside, begin
 from wakeful.contract import ids, names
 from wakeful.contract.runs import ThreadMode
 
@@ -51,6 +51,8 @@ class Options:
     """The last of several workers was deployed without the local tool."""
     has_older_release: bool = False
     """The last of several workers runs the release before."""
+    has_older_registry: bool = False
+    """The last of several workers lacks agents, tools and a plugin."""
     haste: float = 0
     """How often people do the next thing at once, before anything else happens."""
     pace: float = 0.6
@@ -88,7 +90,11 @@ class World:
     def _new_worker(self, place: int) -> SimulatedWorker:
         self.lives += 1
         name, options = f"w{self.lives}", self.options
-        worker = SimulatedWorker(name, self.network, self.loop, options.settings, strict=options.strict)
+        is_older = options.has_older_registry and 0 < place == options.workers - 1
+        registry = OLDER_REGISTRY if is_older else REGISTRY
+        worker = SimulatedWorker(
+            name, self.network, self.loop, options.settings, registry=registry, strict=options.strict
+        )
         if options.lacks_local_tool and 0 < place == options.workers - 1:
             worker.local_activities = frozenset({names.ACTIVITY_HOOKS})
         if options.has_older_release and 0 < place == options.workers - 1:

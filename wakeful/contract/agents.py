@@ -170,6 +170,8 @@ class ResolveInput(Wire):
     """The newest revision of the loop that the scheduling worker knows."""
     in_task: Few[bool] = False
     """The run is, or belongs to, a background task: it gets the tool that cancels the task."""
+    in_flight: Few[bool] = False
+    """A run in flight needs the agent, for a handoff or as a sub-agent: it waits longer for a worker that has it."""
     tenant: Maybe[str] = None
     user: Maybe[str] = None
     metadata: Few[dict[str, JsonValue]] = {}

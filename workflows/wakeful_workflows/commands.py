@@ -8,7 +8,7 @@ from typing import TypeVar, assert_never
 
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy
-from temporalio.exceptions import ActivityError
+from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.workflow import ActivityCancellationType
 
 from wakeful.contract import ids, names
@@ -48,6 +48,7 @@ from wakeful_workflows.tools import (
     ActivityNotRegistered,
     Handle,
     failure_reason,
+    is_left_to_others,
     read_outcome,
     runs_again,
     start_local,
@@ -60,7 +61,10 @@ ActivityCommand = ResolveAgent | Infer | Compact | CallTool | DeliverMessage | R
 HOOKS_TIMEOUT = timedelta(minutes=5)
 """For all hooks of the activity together; each hook has a timeout of its own."""
 _HOOK_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_attempts=3)
-_RESOLVE_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_attempts=10)
+_RESOLVE_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=10))
+"""Without a limit: the activity knows how long other workers are tried, and fails for good afterwards."""
+_ELSEWHERE_RETRIES = replace(_HOOK_RETRIES, maximum_interval=timedelta(seconds=5), maximum_attempts=0)
+"""Of hooks that the worker of the run left to others: the activity knows how long others are tried."""
 _RESTORE_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
 """Without a limit: the thread waits until its past can be read, and keeps what is sent to it meanwhile."""
 _INFER_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=8))
@@ -124,10 +128,10 @@ class Activities:
     def bytes_in_flight(self) -> int:
         return sum(self._sizes.values())
 
-    def start(self, command: ActivityCommand, identity: RunIdentity) -> None:
+    def start(self, command: ActivityCommand, identity: RunIdentity, *, may_be_local: bool = True) -> None:
         before = self._history.bytes
         try:
-            handle = self._schedule(command, identity)
+            handle = self._schedule(command, identity, may_be_local=may_be_local)
         except ActivityNotRegistered:
             raise
         except Exception as error:  # what cannot be scheduled ends as a failure, and does not block the run
@@ -139,7 +143,8 @@ class Activities:
         self._sizes[command.id] = self._history.bytes - before
         if isinstance(command, DeliverMessage):
             self._deliveries.add(command.id)
-        handle.add_done_callback(lambda _: self._on_done(command, identity, handle))
+        is_local = isinstance(command, RunHooks) or command.id in self._local.running
+        handle.add_done_callback(lambda _: self._on_done(command, identity, handle, is_local=may_be_local and is_local))
 
     def cancel(self, id: str) -> None:
         """Request the cancellation of an activity; its fact follows when it has stopped."""
@@ -148,13 +153,14 @@ class Activities:
             self._cancelling.add(id)
             handle.cancel()
 
-    def _schedule(self, command: ActivityCommand, identity: RunIdentity) -> Handle:
+    def _schedule(self, command: ActivityCommand, identity: RunIdentity, *, may_be_local: bool) -> Handle:
         match command:
             case ResolveAgent():
                 lookup = ResolveInput(
                     agent_id=command.agent_id,
                     revision=REVISION,
                     in_task=command.in_task,
+                    in_flight=_is_in_flight(command, identity),
                     tenant=identity.tenant,
                     user=identity.user,
                     metadata=dict(command.metadata),
@@ -175,7 +181,7 @@ class Activities:
             case Compact():
                 return self._schedule_compaction(command)
             case CallTool(tool=tool):
-                if tool.local and not self._local.has_room:
+                if tool.local and not (may_be_local and self._local.has_room):
                     tool = tool.model_copy(update={"local": False})
                 # History does not record a local activity's input; a foreign worker cannot read the history.
                 is_inline = tool.local or tool.task_queue is not None
@@ -186,7 +192,7 @@ class Activities:
                     self._local.running.add(command.id)
                 return handle
             case RunHooks():
-                return self._schedule_hooks(command, identity)
+                return self._schedule_hooks(command, identity, is_local=may_be_local)
             case DeliverMessage(message=message):
                 delivery = DeliverInput(
                     thread_id=message.recipient_thread_id,
@@ -231,7 +237,7 @@ class Activities:
             summary=f"step {command.step} · {command.model}",
         )
 
-    def _schedule_hooks(self, command: RunHooks, identity: RunIdentity) -> Handle:
+    def _schedule_hooks(self, command: RunHooks, identity: RunIdentity, *, is_local: bool) -> Handle:
         input = HooksInput(
             agent=self._digest_of(command.agent),
             phases=command.phases,
@@ -242,13 +248,26 @@ class Activities:
             result=command.result,
             metadata=dict(command.metadata),
         )
-        return start_local(
+        summary = ", ".join(phase.value for phase in command.phases)
+        encoded = self._history.encode(LOCAL_ACTIVITY if is_local else ACTIVITY, input)
+        if is_local:
+            return start_local(
+                names.ACTIVITY_HOOKS,
+                encoded,
+                id=command.id,
+                timeout=HOOKS_TIMEOUT,
+                retries=_HOOK_RETRIES,
+                summary=summary,
+            )
+        return workflow.start_activity(
             names.ACTIVITY_HOOKS,
-            self._history.encode(LOCAL_ACTIVITY, input),
-            id=command.id,
-            timeout=HOOKS_TIMEOUT,
-            retries=_HOOK_RETRIES,
-            summary=", ".join(phase.value for phase in command.phases),
+            encoded,
+            activity_id=command.id,
+            result_type=RawValue,
+            start_to_close_timeout=HOOKS_TIMEOUT,
+            retry_policy=_ELSEWHERE_RETRIES,
+            cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            summary=summary,
         )
 
     def _schedule_compaction(self, command: Compact) -> Handle:
@@ -295,11 +314,17 @@ class Activities:
             self._digest = (agent, agent.digest())
         return self._digest[1]
 
-    def _on_done(self, command: ActivityCommand, identity: RunIdentity, handle: Handle) -> None:
+    def _on_done(
+        self, command: ActivityCommand, identity: RunIdentity, handle: Handle, *, is_local: bool = False
+    ) -> None:
         try:
             fact = self._result_fact(command, handle.result())
-        except ActivityError as error:
+        except (ActivityError, ApplicationError) as error:  # the SDK does not wrap the failure of a local activity
             self._history.add_failure(error)
+            if is_local and is_left_to_others(error):  # a regular activity can reach another worker
+                self._local.running.discard(command.id)
+                self.start(command, identity, may_be_local=False)
+                return
             if self._runs_again(command, error):
                 self.start(command, identity)
                 return
@@ -314,8 +339,8 @@ class Activities:
         self._deliveries.discard(command.id)
         self._report(fact)
 
-    def _runs_again(self, command: ActivityCommand, error: ActivityError) -> bool:
-        if not isinstance(command, CallTool) or command.id in self._cancelling:
+    def _runs_again(self, command: ActivityCommand, error: ActivityError | ApplicationError) -> bool:
+        if not isinstance(command, CallTool) or command.id in self._cancelling or isinstance(error, ApplicationError):
             return False
         return runs_again(command.tool, error, attempts=self._attempts[command.id])
 
@@ -344,18 +369,26 @@ class Activities:
                 assert_never(command)
 
 
+def _is_in_flight(command: ResolveAgent, identity: RunIdentity) -> bool:
+    """Whether a run in flight needs the agent: to hand off to it, or as a sub-agent."""
+    return identity.parent_thread_id is not None or isinstance(ids.parse_work(command.id), ids.ResolveHandoff)
+
+
 def _decoded(returned: RawValue, kind: type[R]) -> R:
     decoded: R = workflow.payload_converter().from_payload(returned.payload, kind)
     return decoded
 
 
-def _failure_fact(command: ActivityCommand, error: ActivityError, *, attempts: int) -> WorkFact:
+def _failure_fact(command: ActivityCommand, error: ActivityError | ApplicationError, *, attempts: int) -> WorkFact:
     if isinstance(command, CallTool):
         failure = tool_failure(command.tool, error, attempts=attempts)
         return (
             WorkFailed(command.id, failure.error, is_result=failure.is_result) if failure else WorkCancelled(command.id)
         )
-    reason = delivery_failure(error) if isinstance(command, DeliverMessage) else failure_reason(error)
+    if isinstance(command, DeliverMessage) and isinstance(error, ActivityError):
+        reason = delivery_failure(error)
+    else:
+        reason = failure_reason(error)
     return WorkCancelled(command.id) if reason is None else WorkFailed(command.id, reason)
 
 

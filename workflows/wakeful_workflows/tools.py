@@ -13,6 +13,7 @@ from temporalio.workflow import ActivityCancellationType, ActivityHandle
 from wakeful.contract.errors import ToolErrorKind
 from wakeful.contract.limits import cut
 from wakeful.contract.messages import ToolCall
+from wakeful.contract.missing import NOT_ON_THIS_WORKER, TIMEOUTS
 from wakeful.contract.tools import (
     DEFAULT_HEARTBEAT_SECONDS,
     ToolCallInput,
@@ -24,7 +25,11 @@ from wakeful.contract.tools import (
 
 MAX_ATTEMPTS = 10
 _REPEATABLE = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_attempts=MAX_ATTEMPTS)
-_ONCE = RetryPolicy(maximum_attempts=1)
+
+# On the run's own task queue, workers are Wakeful's. They fail an attempt if they lack the tool, which has no limit
+# here: `call_tool` knows how long other workers are tried, and which attempts may have executed the call.
+_REPEATABLE_HERE = replace(_REPEATABLE, maximum_interval=timedelta(seconds=50), maximum_attempts=0)
+_ONCE_HERE = replace(_REPEATABLE_HERE, non_retryable_error_types=TIMEOUTS)
 
 _WORKER_SHUTDOWN = "WorkerShutdown"
 """The type with which Temporal's SDKs fail an activity that did not end before its worker stopped."""
@@ -83,7 +88,7 @@ def _retry_policy(tool: ToolDescriptor) -> RetryPolicy:
     """
     if tool.task_queue is not None:
         return replace(_REPEATABLE, maximum_attempts=1 + tool.retries)
-    return _REPEATABLE if tool.effects.may_repeat else _ONCE
+    return _REPEATABLE_HERE if tool.effects.may_repeat else _ONCE_HERE
 
 
 def start_local(
@@ -117,7 +122,7 @@ class ToolFailure:
     """The tool raised it, or never ran: the model reads it. Else the outcome is unknown."""
 
 
-def tool_failure(tool: ToolDescriptor, error: ActivityError, *, attempts: int) -> ToolFailure | None:
+def tool_failure(tool: ToolDescriptor, error: ActivityError | ApplicationError, *, attempts: int) -> ToolFailure | None:
     """How a call failed for good; None if it was cancelled.
 
     Args:
@@ -126,7 +131,7 @@ def tool_failure(tool: ToolDescriptor, error: ActivityError, *, attempts: int) -
     reason = failure_reason(error)
     if reason is None:
         return None
-    if tool.task_queue is None or _is_lost(error):
+    if tool.task_queue is None or isinstance(error, ApplicationError) or _is_lost(error):
         return ToolFailure(reason)
     match error.cause:
         case TimeoutError(type=TimeoutType.SCHEDULE_TO_START, cause=None) if attempts == 1:
@@ -159,9 +164,9 @@ def read_outcome(tool_name: str, returned: RawValue) -> ToolOutcome:
     return tool_outcome(tool_name, workflow.payload_converter().from_payload(returned.payload))
 
 
-def failure_reason(error: ActivityError) -> str | None:
+def failure_reason(error: ActivityError | ApplicationError) -> str | None:
     """Why an activity failed; None if it was cancelled."""
-    match error.cause:
+    match _cause(error):
         case CancelledError():
             return None
         case TimeoutError(type=TimeoutType.HEARTBEAT):
@@ -172,6 +177,16 @@ def failure_reason(error: ActivityError) -> str | None:
             return message
         case cause:
             return str(cause or error)
+
+
+def is_left_to_others(error: ActivityError | ApplicationError) -> bool:
+    """Whether a local activity failed because its worker lacks something: a regular one can reach another worker."""
+    cause = _cause(error)
+    return isinstance(cause, ApplicationError) and cause.type == NOT_ON_THIS_WORKER
+
+
+def _cause(error: ActivityError | ApplicationError) -> BaseException | None:
+    return error.cause if isinstance(error, ActivityError) else error
 
 
 def arguments_summary(call: ToolCall) -> str:

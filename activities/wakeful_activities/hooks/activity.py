@@ -9,18 +9,22 @@ from wakeful.contract.hooks import HookEffects, HooksInput, LifecyclePhase
 from wakeful.contract.names import ACTIVITY_HOOKS
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.hook_run import Hooks, MakeContext
+from wakeful_activities.other_workers import OtherWorkers
 
 
 class HooksActivity:
     """The `run_hooks` activity: at a run's start and end, after a step, and when an agent takes over."""
 
-    def __init__(self, cache: HistoryCache, hooks: Hooks) -> None:
+    def __init__(self, cache: HistoryCache, hooks: Hooks, others: OtherWorkers | None = None) -> None:
         self._cache = cache
         self._hooks = hooks
+        self._others = others
 
     @activity.defn(name=ACTIVITY_HOOKS)
     async def run_hooks(self, input: HooksInput) -> HookEffects:
         agent = await self._cache.agent(input.agent)
+        if self._others is not None and (lacking := self._others.lacking(agent)) is not None:
+            self._others.leave(lacking)  # if the patience is over, the plugin fails as its `on_error` says
         hooks = self._hooks.begin(agent, input.identity, input.step, input.state, input.metadata)
         for phase in input.phases:
             for binding in hooks.bindings(phase):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
 
 from pydantic import JsonValue
 from temporalio import activity
@@ -16,6 +17,7 @@ from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.hooks import Phase
 from wakeful.contract.inference import InferInput, ModelRequest, ModelResponse, RecoveryPlan
 from wakeful.contract.messages import LeftOut
+from wakeful.contract.missing import NOT_ON_THIS_WORKER, Missing
 from wakeful.contract.names import ACTIVITY_INFER
 from wakeful.permissions.rules import overlaid, rule_problems
 from wakeful.registry.registry import Registry
@@ -35,10 +37,11 @@ from wakeful_activities.inference.build_request import (
 )
 from wakeful_activities.inference.hooks import after_inference, after_verdicts, before_inference, has_hooks
 from wakeful_activities.inference.model_choice import ModelChoice
-from wakeful_activities.inference.models import Models
+from wakeful_activities.inference.models import Models, ProviderMissing
 from wakeful_activities.inference.patience import HeldBack, choose_model, failure, too_many_lost, unexpected
 from wakeful_activities.inference.recovery import interruption_of
 from wakeful_activities.inference.stream_assembly import partial_response, synthesized_response
+from wakeful_activities.other_workers import Lacking, OtherWorkers, waited
 
 MAX_CUTS = 6
 """How often a request that overflows the model's window is cut to half its size."""
@@ -56,12 +59,14 @@ class InferActivity:
         built_in: Mapping[str, AnyProvider],
         breakers: CircuitBreakers | None = None,
         intervals: HeartbeatIntervals | None = None,
+        others: OtherWorkers | None = None,
     ) -> None:
         self._registry = registry
         self._cache = cache
         self._hooks = hooks
         self._gates = gates
         self._intervals = intervals
+        self.others = others or OtherWorkers(registry)
         self.models = Models(registry, built_in, breakers, hooks.dependencies)
 
     @activity.defn(name=ACTIVITY_INFER)
@@ -74,7 +79,7 @@ class InferActivity:
             try:
                 response = await self._infer(input, stream, beats)
             except ApplicationError as error:
-                if error.non_retryable or stream.outage is not None:
+                if error.non_retryable or error.type == NOT_ON_THIS_WORKER or stream.outage is not None:
                     raise
                 raise unexpected(error, stream) from None  # such as a history that does not match
             except asyncio.CancelledError:
@@ -94,6 +99,7 @@ class InferActivity:
         if problems := rule_problems(overlaid(agent.permissions, input.permissions).rules):
             raise ApplicationError("; ".join(problems), type="InvalidPermissions", non_retryable=True)
         shape = RequestShape.of(input, agent)
+        self._check_worker(agent, ModelChoice.of(agent, shape.overrides), stream, beats)
         built = await build_request(self._cache, input, agent, shape)
         hooks = await self._begin_hooks(input, agent)
         if hooks is not None:
@@ -111,9 +117,32 @@ class InferActivity:
             response, built = await self._answer(built, shorten, choice, stream, beats)
         except ProviderError as error:
             raise self._failure(error, choice, stream, beats) from None
+        except ProviderMissing as error:
+            raise self._provider_missing(error.lacking, stream, beats) from None
         if built.report is not None and not response.interruptions:
             response = response.model_copy(update={"context": built.report})
         return recordable(await self._checked(recordable(response), input, agent, built, hooks))
+
+    def _check_worker(self, agent: ResolvedAgent, choice: ModelChoice, stream: Stream, beats: Heartbeats) -> None:
+        """Leave the inference to other workers, before it costs anything, if this one cannot finish it."""
+        try:
+            self.models.check(choice.order(stream.failures)[0])
+        except ProviderMissing as error:
+            raise self._provider_missing(error.lacking, stream, beats) from None
+        if (lacking := self.others.lacking(agent)) is not None:
+            # If the patience is over, the gate blocks calls, and the plugin fails as its `on_error` says.
+            self._leave(lacking, stream, beats)
+
+    def _provider_missing(self, lacking: Lacking, stream: Stream, beats: Heartbeats) -> ApplicationError:
+        patience = self._leave(lacking, stream, beats)
+        return ApplicationError(f"{lacking.problem}{waited(patience)}", type="ProviderNotFound", non_retryable=True)
+
+    def _leave(self, lacking: Lacking, stream: Stream, beats: Heartbeats) -> timedelta:
+        def heartbeat(missing: Missing) -> None:
+            stream.missing = missing
+            beats.beat()
+
+        return self.others.leave(lacking, heartbeat=heartbeat)
 
     async def _begin_hooks(self, input: InferInput, agent: ResolvedAgent) -> HookRun | None:
         if not has_hooks(agent, input):

@@ -12,6 +12,7 @@ from wakeful.authoring.provider import AnyProvider, Provider, StreamingProvider
 from wakeful.contract.agents import ModelBinding, RetryPolicy
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
+from wakeful.contract.missing import Missing
 from wakeful.contract.model_settings import ReasoningEffort
 from wakeful.contract.streaming import Outage, StreamCheckpoint, StreamPart
 from wakeful_activities.heartbeats import Heartbeats
@@ -19,6 +20,7 @@ from wakeful_activities.inference.call_ids import with_own_ids, with_provider_id
 from wakeful_activities.inference.model_choice import IDLE_STALL
 from wakeful_activities.inference.recovery import continuing, interruption_of
 from wakeful_activities.inference.stream_assembly import StreamAssembly
+from wakeful_activities.other_workers import missing_before
 from wakeful_activities.user_code import contained
 
 D = TypeVar("D", StreamCheckpoint, Outage)
@@ -33,12 +35,19 @@ class Stream:
     """The part of an answer that has arrived, in this attempt and in the one before it, and how earlier ones failed."""
 
     def __init__(
-        self, step_label: str, attempt: int, earlier: StreamCheckpoint | None = None, outage: Outage | None = None
+        self,
+        step_label: str,
+        attempt: int,
+        earlier: StreamCheckpoint | None = None,
+        outage: Outage | None = None,
+        missing: Missing | None = None,
     ) -> None:
         self.step_label = step_label
         self.attempt = attempt
         self.earlier = earlier
         self.outage = outage
+        self.missing = missing
+        """What the newest attempt without a provider, gate or plugin did not find."""
         self.model: ModelBinding | None = None
         """The model that is called: its price applies to the tokens that were used."""
         self._last_checkpoint = earlier
@@ -54,7 +63,8 @@ class Stream:
     @property
     def lost(self) -> int:
         """How many attempts before this one ended without a report, since the last one that made one."""
-        return self.attempt - 1 - (self.outage.attempt if self.outage else 0)
+        reports = (report.attempt for report in (self.outage, self.missing) if report is not None)
+        return self.attempt - 1 - max((n for n in reports if n < self.attempt), default=0)
 
     @property
     def failures(self) -> int:
@@ -63,12 +73,13 @@ class Stream:
         interrupted = self.earlier is not None and self.earlier.broken is None
         return (self.outage.failures if self.outage else 0) + max(0, self.lost - interrupted)
 
-    def heartbeat(self) -> tuple[StreamCheckpoint | Outage | None, ...]:
+    def heartbeat(self) -> tuple[StreamCheckpoint | Outage | Missing | None, ...]:
         """The next heartbeat. Until something arrives, that is what the attempt before left behind."""
         if self._assembly is None or self._assembly.size <= CHECKPOINT_LIMIT:
             self._last_checkpoint = self.arrived()
-        if self.outage is not None:
-            return (self._last_checkpoint, self.outage)
+        reports = tuple(report for report in (self.outage, self.missing) if report is not None)
+        if reports:
+            return (self._last_checkpoint, *reports)
         return () if self._last_checkpoint is None else (self._last_checkpoint,)
 
     def arrived(self) -> StreamCheckpoint | None:
@@ -85,11 +96,11 @@ class Stream:
         return self.arrived()
 
 
-def earlier_attempts() -> tuple[StreamCheckpoint | None, Outage | None]:
-    """What had arrived in the attempt before this one, if anything had, and how earlier ones failed, if they did."""
+def earlier_attempts() -> tuple[StreamCheckpoint | None, Outage | None, Missing | None]:
+    """What had arrived in the attempt before this one, how earlier ones failed, and what their workers lacked."""
     info = activity.info()
     details = info.heartbeat_details if info.attempt > 1 else ()
-    return _first(details, StreamCheckpoint), _first(details, Outage)
+    return _first(details, StreamCheckpoint), _first(details, Outage), missing_before()
 
 
 def _first(details: Sequence[object], kind: type[D]) -> D | None:

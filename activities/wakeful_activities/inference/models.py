@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-from temporalio.exceptions import ApplicationError
-
 from wakeful.authoring.provider import AnyProvider
 from wakeful.contract.agents import ModelBinding, RetryPolicy
 from wakeful.contract.errors import ProviderError
@@ -15,6 +13,15 @@ from wakeful_activities.inference.answer import priced, with_estimate
 from wakeful_activities.inference.attempt import Stream, call_provider
 from wakeful_activities.inference.breakers import CircuitBreakers, LastFailure
 from wakeful_activities.inference.model_choice import model_key
+from wakeful_activities.other_workers import Lacking
+
+
+class ProviderMissing(Exception):
+    """This worker does not have the provider of a model."""
+
+    def __init__(self, lacking: Lacking) -> None:
+        super().__init__(lacking.problem)
+        self.lacking = lacking
 
 
 class Models:
@@ -39,6 +46,7 @@ class Models:
 
         Raises:
             ProviderError: the call failed or was interrupted; `stream` has what arrived.
+            ProviderMissing: this worker cannot call it.
         """
         provider, key = self._provider(model), model_key(model)
         stream.model = model
@@ -57,6 +65,10 @@ class Models:
         self._breakers.succeeded(key)
         return self.priced(with_estimate(response, request), model)
 
+    def check(self, model: ModelBinding) -> None:
+        """Raise `ProviderMissing` if this worker cannot call the model."""
+        self._provider(model)
+
     def wait(self, model: ModelBinding) -> float:
         """Seconds until the model's circuit breaker lets a call through."""
         return self._breakers.wait(model_key(model))
@@ -74,10 +86,6 @@ class Models:
         source = self._registry.provider(model) or self._built_in.get(model.provider)
         if source is None:
             known = ", ".join(sorted({*self._registry.providers, *self._built_in})) or "none"
-            raise ApplicationError(
-                f"model {model.id!r} needs provider {model.provider!r}, which this worker does not have; "
-                f"known: {known}",
-                type="ProviderNotFound",
-                non_retryable=True,
-            )
+            needed = f"model {model.id!r} needs provider {model.provider!r}, which this worker does not have"
+            raise ProviderMissing(Lacking(f"provider {model.provider!r}", f"{needed}; known: {known}"))
         return self._dependencies.provider(source)

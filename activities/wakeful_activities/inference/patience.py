@@ -7,7 +7,7 @@ only short ones of a pending activity.
 
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from zlib import crc32
 
 from temporalio import activity
@@ -19,6 +19,7 @@ from wakeful.contract.streaming import Outage
 from wakeful_activities.inference.attempt import Stream
 from wakeful_activities.inference.model_choice import ModelChoice, model_key
 from wakeful_activities.inference.recovery import stream_retries
+from wakeful_activities.other_workers import utc_clock
 
 LOST_WORKERS = 5
 """How many workers in a row may be lost during one inference, or raise an error that is not a provider's."""
@@ -143,20 +144,15 @@ def _continued(outage: Outage | None, choice: ModelChoice, stream: Stream) -> Ou
 
 def _note(outage: Outage) -> str:
     times = f", {outage.failures} failed attempts" if outage.failures > 1 else ""
-    return f"{OUTAGE_NOTE}{_clock(outage.since)}{times}; retried until {_clock(outage.until)}]"
+    return f"{OUTAGE_NOTE}{utc_clock(outage.since)}{times}; retried until {utc_clock(outage.until)}]"
 
 
 def _gave_up(outage: Outage, choice: ModelChoice) -> str:
     if not choice.policy.patience_secs:
         return ""
     patience = timedelta(seconds=choice.policy.patience_secs)
-    return (
-        f"{OUTAGE_NOTE}{_clock(outage.since)}, {outage.failures} failed attempts; its patience of {patience} is over]"
-    )
-
-
-def _clock(at: int) -> str:
-    return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    failed = f"{outage.failures} failed attempts"
+    return f"{OUTAGE_NOTE}{utc_clock(outage.since)}, {failed}; its patience of {patience} is over]"
 
 
 def _now() -> int:

@@ -11,6 +11,7 @@ from opentelemetry import trace
 from pydantic import JsonValue
 from temporalio import activity
 from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
 
 from wakeful.authoring.gate import GateCall
 from wakeful.authoring.state import State
@@ -18,18 +19,23 @@ from wakeful.authoring.tool import SuspendCall, Tool, ToolContext
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
+from wakeful.contract.missing import TIMEOUTS, Missing
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolStatus
 from wakeful.registry.registry import Registry
 from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks, OpenProfiles
+from wakeful_activities.other_workers import Lacking, OtherWorkers, missing_before, waited
 from wakeful_activities.results import as_result, cut_to_fit
 from wakeful_activities.tools.emit import Emitter, emitting
 from wakeful_activities.tools.hooks import HookedCall
 from wakeful_activities.user_code import UserCode, contained, described
 
 _tracer = trace.get_tracer("wakeful")
+
+ATTEMPTS = 10
+"""How often a call that may be repeated is executed, if its workers are lost."""
 
 STOP_GRACE_SECONDS = 10.0
 """How long a cancelled sync tool may take to return; then its thread is abandoned."""
@@ -46,6 +52,7 @@ class ToolActivity:
         gates: Gates,
         user_code: UserCode,
         intervals: HeartbeatIntervals | None = None,
+        others: OtherWorkers | None = None,
     ) -> None:
         self._registry = registry
         self._cache = cache
@@ -53,28 +60,35 @@ class ToolActivity:
         self._gates = gates
         self._user_code = user_code
         self._intervals = intervals
+        self._others = others or OtherWorkers(registry)
 
     @activity.defn(dynamic=True)
     async def call_tool(self, args: Sequence[RawValue]) -> ToolOutcome:
+        info = activity.info()
+        name, missing = info.activity_type, missing_before()
+        _check_earlier_attempts(missing)
+        if (tool := self._registry.tool(name)) is None:
+            return self._not_executed(name)
         input = activity.payload_converter().from_payload(args[0].payload, ToolCallInput)
-        outcome = _naming(input.call.name, await self._outcome(input))
+        outcome = _naming(input.call.name, await self._outcome(tool, input, missing))
         if not _is_task(input):
-            self._cache.put_outcome(activity.info().activity_id, input.call.id, outcome)
+            self._cache.put_outcome(info.activity_id, input.call.id, outcome)
         return outcome
 
-    async def _outcome(self, input: ToolCallInput) -> ToolOutcome:
-        name = input.call.name
-        tool = self._registry.tool(name)
-        if tool is None:
-            missing = (
-                f"The call was not executed: this worker has no tool {name!r}. Use another tool, or report the problem."
-            )
-            return ToolOutcome(result=ToolResult.error(name, missing))
+    def _not_executed(self, name: str) -> ToolOutcome:
+        """What the model reads if no worker has the tool."""
+        problem = f"this worker has no tool {name!r}"
+        patience = self._others.leave(Lacking(f"tool {name!r}", problem))
+        message = f"The call was not executed: {problem}{waited(patience)}. Use another tool, or report the problem."
+        return ToolOutcome(result=ToolResult.error(name, message))
+
+    async def _outcome(self, tool: Tool, input: ToolCallInput, missing: Missing | None) -> ToolOutcome:
+        name = tool.name
         try:
             metadata = input.metadata or await self._cache.metadata(input.metadata_digest)
         except Exception as error:  # as for the agent below
             return _not_read(name, "the metadata of its run could not be read", error)
-        call = _Call(input, self._hooks.profiles, self._hooks.dependencies.value, metadata)
+        call = _Call(input, self._hooks.profiles, self._hooks.dependencies.value, metadata, missing)
         with _tracer.start_as_current_span(f"execute_tool {name}") as span:
             span.set_attribute("gen_ai.tool.name", name)
             span.set_attribute("gen_ai.tool.call.id", input.call.id)
@@ -90,6 +104,8 @@ class ToolActivity:
             agent = await self._cache.agent(agent_digest)
         except Exception as error:  # if the activity failed, the model could not know whether the tool took effect
             return _not_read(tool.name, "its gates could not be evaluated", error)
+        if (lacking := self._others.lacking(agent)) is not None:
+            self._others.leave(lacking)  # if the patience is over, a gate blocks, and a plugin fails as it says
         hooks = self._hooks.begin(agent, input.identity, input.step, input.state, call.metadata)
         hooked = HookedCall(hooks, agent, input)
         outcome = await self._gate(agent, hooked, call.metadata) or await hooked.before()
@@ -166,10 +182,16 @@ class _Call:
     """A call while it runs: its context, the progress it last reported, and whether it is cancelled."""
 
     def __init__(
-        self, input: ToolCallInput, profiles: OpenProfiles, deps: Any, metadata: Mapping[str, JsonValue]
+        self,
+        input: ToolCallInput,
+        profiles: OpenProfiles,
+        deps: Any,
+        metadata: Mapping[str, JsonValue],
+        missing: Missing | None = None,
     ) -> None:
         self.input = input
         self.metadata = metadata
+        self._missing = missing
         self._profiles = profiles
         self._deps = deps
         self.cancelled = threading.Event()
@@ -216,8 +238,10 @@ class _Call:
     def _hand_off(self, agent_id: str) -> None:
         self.handoff = agent_id
 
-    def progress(self) -> tuple[Mapping[str, JsonValue], ...]:
-        """The details of the next heartbeat."""
+    def progress(self) -> tuple[Mapping[str, JsonValue] | Missing | None, ...]:
+        """The details of the next heartbeat: the progress, and what earlier attempts were missing."""
+        if self._missing is not None:
+            return (self._reported, self._missing)
         return () if self._reported is None else (self._reported,)
 
 
@@ -226,6 +250,21 @@ def _not_read(tool_name: str, why: str, error: Exception) -> ToolOutcome:
     activity.logger.warning("call not executed", extra={"tool": tool_name}, exc_info=error)
     message = f"The call was not executed, because {why}: {error}. You can call it again."
     return ToolOutcome(result=ToolResult.error(tool_name, message))
+
+
+def _check_earlier_attempts(missing: Missing | None) -> None:
+    """Fail a call that may have been executed in earlier attempts, and may not be again.
+
+    Temporal retries every failure of a call: those of attempts that found no tool, but also, for example, of a worker
+    that shut down while the tool ran.
+    """
+    info = activity.info()
+    executed = info.attempt - 1 - (missing.attempt if missing else 0)
+    may_repeat = info.retry_policy is None or TIMEOUTS[0] not in (info.retry_policy.non_retryable_error_types or ())
+    if executed >= (ATTEMPTS if may_repeat else 1):
+        times = f"{executed} times" if executed > 1 else "once"
+        message = f"its worker was lost or stopped {times} before it reported a result"
+        raise ApplicationError(message, type="WorkersLost", non_retryable=True)
 
 
 def _is_task(input: ToolCallInput) -> bool:

@@ -126,7 +126,7 @@ async def run_tool(
         permissions=tuple(run),
     )
     with activities(registry, cache) as made:
-        return await environment().run(made.tools.call_tool, raw(input))
+        return await environment(tool=input.call.name).run(made.tools.call_tool, raw(input))
 
 
 async def test_an_answer_has_the_gates_verdicts_on_its_calls() -> None:
@@ -268,7 +268,7 @@ async def test_a_call_whose_agent_cannot_be_read_is_not_executed_and_says_so() -
         agent=agent.digest(),
     )
     with activities(registry, Unreachable(cast("Client", None))) as made:
-        outcome = await environment().run(made.tools.call_tool, raw(input))
+        outcome = await environment(tool=input.call.name).run(made.tools.call_tool, raw(input))
     message = (
         "The call was not executed, because its gates could not be evaluated: history is out of reach. "
         "You can call it again."

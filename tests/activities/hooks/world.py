@@ -90,7 +90,7 @@ class World:
             state=StateView(revision=4, values={"visits": 1}),
         ).model_copy(update=changes)
         with activities(self.registry, self.cache) as made:
-            return await environment().run(made.tools.call_tool, raw(input))
+            return await environment(tool=name).run(made.tools.call_tool, raw(input))
 
     async def run_hooks(self, *phases: LifecyclePhase, **changes: Any) -> HookEffects:
         input = HooksInput(

@@ -111,7 +111,7 @@ def input_of(tool: str, *, task: TaskRef | None = TASK) -> ToolCallInput:
 
 async def run(input: ToolCallInput, server: Server | None = None, emitter: str = "execution:tool-1-1:1") -> ToolOutcome:
     execution, activity, attempt = emitter.split(":")
-    running = environment(cast("TemporalClient", server))
+    running = environment(cast("TemporalClient", server), tool=input.call.name)
     running.info = replace(running.info, workflow_run_id=execution, activity_id=activity, attempt=int(attempt))
     with activities(REGISTRY, cache_of()) as made:
         return await running.run(made.tools.call_tool, raw(input))

@@ -57,7 +57,9 @@ async def run(
         idempotency_key="r:1-1",
     )
     with activities(REGISTRY, cache or cache_of()) as made:
-        return await environment(cast("TemporalClient", _Handles())).run(made.tools.call_tool, raw(input))
+        return await environment(cast("TemporalClient", _Handles()), tool=input.call.name).run(
+            made.tools.call_tool, raw(input)
+        )
 
 
 class _Handles:

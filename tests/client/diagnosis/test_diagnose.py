@@ -214,7 +214,7 @@ def test_a_call_without_heartbeats_has_lost_its_worker() -> None:
         "Temporal detects that in 18s (08:00:18 UTC), after the heartbeat timeout of 30s, and then retries it."
         in found.why
     )
-    assert diagnosed(thread(activities=(replace(quiet, max_attempts=1),))).why.endswith(
+    assert diagnosed(thread(activities=(replace(quiet, may_repeat=False),))).why.endswith(
         "and then fails the call, which may not run twice."
     )
     with_others = thread(activities=(quiet,), queues=queue(QueueKind.WORKFLOW, 3) | queue(QueueKind.ACTIVITY, 9, 3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,8 +67,12 @@ def dev(
             else:
                 text = DEMO_TEXT if is_demo(app, agents) else "hello"
                 _print_start(where, database=db, example=f"{min(registry.agents, default='AGENT')} '{text}'")
+            # It is the only worker: what it does not know fails at once.
+            settings = WorkerSettings(
+                task_queue=task_queue, new_run_patience=timedelta(), in_flight_patience=timedelta()
+            )
             async with reloading_on_change(registry, on_reload):
-                await serve(client, registry, WorkerSettings(task_queue=task_queue), until=stop)
+                await serve(client, registry, settings, until=stop)
 
     asyncio.run(go())
 

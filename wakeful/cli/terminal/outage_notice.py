@@ -1,4 +1,4 @@
-"""Tells a person who waits that no worker answers."""
+"""Tells a person who waits that no worker answers, or that none has what the run needs."""
 
 import asyncio
 import contextlib
@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Self
 
 from wakeful.client.client import Client
+from wakeful.client.diagnosis.reader import missing_of
+from wakeful.client.diagnosis.wording import clock
 from wakeful.client.queries import query
 from wakeful.client.wake import describe
 from wakeful.contract import names
@@ -18,6 +20,8 @@ from wakeful.contract.views import StatusView
 SILENCE_SECONDS = 4.0
 """Without a record, until a worker is asked."""
 LONGEST_SILENCE_SECONDS = 60.0
+MISSING_SECONDS = 2.0
+"""Without a record, until Temporal is asked whether the workers lack something, such as the agent."""
 
 
 async def wait_for_result(client: Client, thread_id: str) -> RunResult:
@@ -64,16 +68,27 @@ class OutageNotice:
             self._warn(f"{error}; waiting")
 
     async def _wait_for_silence(self) -> None:
-        silence = SILENCE_SECONDS
+        silence = 0.0
         while True:
             self._record_arrived.clear()
+            following = _next_silence(silence)
             try:
-                await asyncio.wait_for(self._record_arrived.wait(), silence)
-                silence = SILENCE_SECONDS
+                await asyncio.wait_for(self._record_arrived.wait(), following - silence)
+                silence = 0.0
             except TimeoutError:
-                silence = min(silence * 2, LONGEST_SILENCE_SECONDS)
+                silence = following
                 if not self._has_warned:
+                    await self._ask_what_is_missing()
+                if not self._has_warned and silence >= SILENCE_SECONDS:
                     await self._ask_worker()
+
+    async def _ask_what_is_missing(self) -> None:
+        with contextlib.suppress(WakefulError):  # the watcher of the thread reports it
+            missing = await missing_of(self._client.temporal, self._thread_id)
+            if missing is not None:
+                known = f" (worker {missing.worker} knows {', '.join(missing.known)})" if missing.known else ""
+                until = clock(missing.retried_until, missing.missing_since)
+                self.on_trouble(NoAnswer(f"no worker has {missing.what} yet{known}; others are tried until {until}"))
 
     async def _ask_worker(self) -> None:
         temporal, within = self._client.temporal, timedelta(seconds=SILENCE_SECONDS)
@@ -86,3 +101,12 @@ class OutageNotice:
                 self.on_trouble(NoAnswer(f"no worker answers on task queue {queue!r}"))
         except WakefulError:
             pass  # the watcher of the thread reports it
+
+
+def _next_silence(silence: float) -> float:
+    """How long a thread has been silent when it is looked at again."""
+    if silence < MISSING_SECONDS < SILENCE_SECONDS:
+        return MISSING_SECONDS
+    if silence < SILENCE_SECONDS:
+        return SILENCE_SECONDS
+    return silence + min(silence * 2, LONGEST_SILENCE_SECONDS)

@@ -23,6 +23,7 @@ from wakeful.client.diagnosis.wording import (
     wakeful,
 )
 from wakeful.contract import names
+from wakeful.contract.missing import Missing
 from wakeful.contract.views import CALLING
 
 LATE_SECONDS = 5.0
@@ -42,6 +43,8 @@ def finding(evidence: Evidence, activity: Activity, *, step: str, now: int) -> F
             return _lost(evidence, activity, step, now) or _cancelling(evidence, activity, step, now)
         case ActivityState.STARTED:
             return _lost(evidence, activity, step, now) or _running(evidence, activity, step, now)
+        case ActivityState.SCHEDULED if activity.missing is not None and evidence.has_pollers(activity, now):
+            return _missing(evidence, activity, activity.missing, step, now)
         case ActivityState.SCHEDULED if activity.next_attempt_at is not None and activity.next_attempt_at > now:
             return _backing_off(evidence, activity, step, now)
         case ActivityState.SCHEDULED:
@@ -92,7 +95,7 @@ def _lost(evidence: Evidence, activity: Activity, step: str, now: int) -> Findin
     if now - alive_at <= late * 1000:
         return None
     at = alive_at + int(timeout * 1000)
-    then = "and then retries it" if activity.max_attempts != 1 else "and then fails the call, which may not run twice"
+    then = "and then retries it" if activity.may_repeat else "and then fails the call, which may not run twice"
     why = (
         f"Its worker, {activity.worker or 'of an unknown identity'}, has died, or something blocks its event loop. "
         f"Temporal detects that {until(at, now)}, after the heartbeat timeout of {seconds(timeout)}, {then}."
@@ -144,6 +147,24 @@ def _backing_off(evidence: Evidence, activity: Activity, step: str, now: int) ->
         f"Wait, or fix the cause of the failure; {code(cancel)} cancels the run.",
         since,
         (cancel,),
+    )
+
+
+def _missing(evidence: Evidence, activity: Activity, missing: Missing, step: str, now: int) -> Finding:
+    """The workers that were tried do not have what it needs."""
+    known = f", which knows {', '.join(missing.known)}" if missing.known else ""
+    worker = start_worker(activity.queue, names.DEFAULT_TASK_QUEUE)
+    cancel = wakeful("cancel", evidence.thread_id)
+    since = missing.missing_since
+    return Finding(
+        Cause.MISSING,
+        f"{step}has been waiting{lasting(since, now)} for a worker that has {missing.what}",
+        f"The last worker that was tried, {activity.worker or missing.worker}{known}, does not have it. In a rolling "
+        f"deploy, another one may: Temporal tries them every few seconds, until the patience is over "
+        f"{until(missing.retried_until, now)}.",
+        f"If the name is right, start a worker that has it ({code(worker)}); {code(cancel)} cancels the run.",
+        since,
+        (worker, cancel),
     )
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pydantic import JsonValue, ValidationError
 
 from wakeful.contract import names
+from wakeful.contract.missing import Missing
 from wakeful.contract.runs import RunResult
 from wakeful.contract.streaming import Outage, StreamCheckpoint
 from wakeful.contract.subagents import ChildResult
@@ -103,6 +104,10 @@ class Activity:
     """The details of its newest heartbeat."""
     outage: Outage | None = None
     """Of a model call: its transient failures so far."""
+    missing: Missing | None = None
+    """What the worker of the last attempt did not have."""
+    may_repeat: bool = True
+    """Whether Temporal retries it if its worker is lost."""
     growth: int | None = None
     """Of a streaming answer: by how many characters it grew while it was observed."""
     observed_seconds: float = 0.0
@@ -231,6 +236,11 @@ class Evidence:
 
     def task_queue(self, name: str, kind: QueueKind) -> TaskQueue | None:
         return self.queues.get((name, kind))
+
+    def has_pollers(self, activity: Activity, now: int) -> bool:
+        """Whether a worker polls the activity's task queue, as far as that is known."""
+        queue = self.task_queue(activity.queue, QueueKind.ACTIVITY)
+        return queue is None or bool(queue.live_pollers(now))
 
     def walk(self) -> Iterator["Evidence"]:
         yield self

@@ -10,7 +10,7 @@ from datetime import timedelta
 from time import time
 from typing import Any
 
-from temporalio.client import WorkflowExecutionDescription, WorkflowFailureError, WorkflowQueryFailedError
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowFailureError, WorkflowQueryFailedError
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -23,6 +23,7 @@ from wakeful.client.queries import QUERY_TIMEOUT, ask
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, WakefulError
+from wakeful.contract.missing import Missing
 from wakeful.contract.runs import RunResult
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.views import StatusView, WaitingFor
@@ -53,6 +54,22 @@ async def why(reader: ThreadReader, thread_id: str, *, now: int | None = None) -
     """
     evidence = await EvidenceReader(reader).read(thread_id)
     return diagnose(evidence, now=int(time() * 1000) if now is None else now)
+
+
+async def missing_of(temporal: Client, thread_id: str) -> Missing | None:
+    """What a thread needs and the last worker that was tried does not have; None if it waits for nothing like that.
+
+    Raises:
+        ThreadNotFound: no workflow has this id.
+    """
+    try:
+        described = await temporal.get_workflow_handle(thread_id).describe(rpc_timeout=QUERY_TIMEOUT)
+    except RPCError as error:
+        raise error_of(error, thread_id) from error
+    for pending in described.raw_description.pending_activities:
+        if (missing := (await server_answers.activity(temporal, pending)).missing) is not None:
+            return missing
+    return None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -36,7 +37,10 @@ from wakeful.client.diagnosis.evidence import (
     WorkflowTask,
 )
 from wakeful.client.queries import QUERY_TIMEOUT
+from wakeful.contract.missing import NOT_ON_THIS_WORKER, TIMEOUTS, Missing
 from wakeful.contract.streaming import Outage, StreamCheckpoint
+
+D = TypeVar("D", Outage, Missing)
 
 _STATES = {
     PendingActivityState.PENDING_ACTIVITY_STATE_STARTED: ActivityState.STARTED,
@@ -108,7 +112,9 @@ async def activity(temporal: Client, pending: PendingActivityInfo) -> Activity:
         worker=pending.last_worker_identity,
         pause=_pause(pending) if pending.paused else None,
         heartbeat=heartbeat,
-        outage=_outage(more),
+        outage=_first(more, Outage),
+        missing=_missing(pending, [heartbeat, *more]),
+        may_repeat=pending.maximum_attempts != 1 and TIMEOUTS[1] not in options.retry_policy.non_retryable_error_types,
     )
 
 
@@ -124,10 +130,16 @@ async def _heartbeat(temporal: Client, pending: PendingActivityInfo) -> list[Jso
         return []
 
 
-def _outage(details: Sequence[JsonValue]) -> Outage | None:
+def _missing(pending: PendingActivityInfo, details: Sequence[JsonValue]) -> Missing | None:
+    """What the last attempt did not find, if that is why it failed."""
+    is_missing = pending.last_failure.application_failure_info.type == NOT_ON_THIS_WORKER
+    return _first(details, Missing) if is_missing else None
+
+
+def _first(details: Sequence[JsonValue], kind: type[D]) -> D | None:
     for each in details:
         with contextlib.suppress(ValidationError):  # of a tool, or of another version
-            return Outage.model_validate(each)
+            return kind.model_validate(each)
     return None
 
 

@@ -1,0 +1,159 @@
+"""Leave work to other workers, if this one's registry lacks what it needs.
+
+In a rolling deploy, older workers get work of runs that newer ones started, and the reverse. Such an attempt executes
+nothing and fails; Temporal retries it every few seconds, on any worker, until one has what it needs or the patience is
+over. A local activity stays with its worker: it fails at once, and the workflow schedules a regular one instead.
+"""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zlib import crc32
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from wakeful.authoring.plugin import hook_name
+from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.limits import cut
+from wakeful.contract.missing import NOT_ON_THIS_WORKER, Missing
+from wakeful.registry.registry import Registry
+
+SHORTEST_DELAY_SECONDS = 1.0
+LONGEST_DELAY_SECONDS = 5.0
+KNOWN = 20
+"""Ids that a worker reports to have instead."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long work waits for a worker that has what it needs."""
+
+    new_run: timedelta = timedelta()
+    """For the agent of a new run."""
+    in_flight: timedelta = timedelta()
+    """For everything that a run in flight needs."""
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """Something that this worker does not have."""
+
+    what: str
+    """As in `agent 'helper'`."""
+    problem: str
+    known: Sequence[str] = ()
+    """The ids that it has instead."""
+
+
+class OtherWorkers:
+    """Fails attempts that other workers may be able to make, for as long as the patience lasts.
+
+    Args:
+        worker: the identity of this worker.
+    """
+
+    def __init__(self, registry: Registry, patience: Patience | None = None, *, worker: str = "") -> None:
+        self._registry = registry
+        self._patience = patience or Patience()
+        self._worker = worker
+
+    def lacking(self, agent: ResolvedAgent) -> Lacking | None:
+        """A gate, plugin or hook of the agent that this worker does not have."""
+        for name in agent.gates:
+            if self._registry.gate(name) is None:
+                return Lacking(f"gate {name!r}", f"this worker has no gate {name!r}")
+        for binding in agent.plugins:
+            hooks = {phase.value for phase in binding.phases} | {hook_name(phase) for phase in binding.lifecycle}
+            plugin = self._registry.plugin(binding.id)
+            if hooks and plugin is None:
+                return Lacking(f"plugin {binding.id!r}", f"this worker has no plugin {binding.id!r}")
+            if plugin is not None and (unknown := sorted(hooks - {*plugin.hook_names()})):
+                what = f"hook {unknown[0]!r} of plugin {binding.id!r}"
+                return Lacking(what, f"this worker has no {what}")
+        return None
+
+    def leave(
+        self,
+        lacking: Lacking,
+        *,
+        is_new_run: bool = False,
+        heartbeat: Callable[[Missing], None] = activity.heartbeat,
+    ) -> timedelta:
+        """Fail this attempt, so that another worker gets the next one; return how long they were tried, if none does.
+
+        Raises:
+            ApplicationError: another attempt follows.
+        """
+        patience = self._patience.new_run if is_new_run else self._patience.in_flight
+        info = activity.info()
+        if info.is_local:
+            raise _failure(lacking.problem)
+        missing = self._missing(lacking, patience)
+        since, now = missing.missing_since, _millis(info.started_time.timestamp())
+        delay = max(SHORTEST_DELAY_SECONDS, min((now - since) / 4000, LONGEST_DELAY_SECONDS)) * _spread()
+        if now + delay * 1000 >= missing.retried_until:
+            return patience
+        if info.retry_policy is not None and info.attempt == info.retry_policy.maximum_attempts:
+            return timedelta(seconds=(now - since) // 1000)
+        heartbeat(missing)
+        note = f"missing since {utc_clock(since)}; other workers are tried until {utc_clock(missing.retried_until)}"
+        raise _failure(f"{lacking.problem} [{note}]", delay=delay)
+
+    def _missing(self, lacking: Lacking, patience: timedelta) -> Missing:
+        info = activity.info()
+        now = since = _millis(info.started_time.timestamp())
+        until = now + _millis(patience.total_seconds())
+        earlier = missing_before()
+        if earlier is not None and earlier.attempt == info.attempt - 1:
+            # Time in which no worker took the attempt is added.
+            queued = max(timedelta(), info.started_time - info.current_attempt_scheduled_time)
+            since, until = earlier.missing_since, earlier.retried_until + _millis(queued.total_seconds())
+        return Missing(
+            what=lacking.what,
+            known=tuple(lacking.known)[:KNOWN],
+            worker=self._worker,
+            missing_since=since,
+            retried_until=until,
+            attempt=info.attempt,
+        )
+
+
+def missing_before() -> Missing | None:
+    """What an earlier attempt did not find, if one did not."""
+    info = activity.info()
+    for each in info.heartbeat_details if info.attempt > 1 else ():
+        with contextlib.suppress(ValueError):  # another detail, perhaps a tool's own
+            return Missing.model_validate(each)
+    return None
+
+
+def waited(patience: timedelta) -> str:
+    """The end of a message about something that no worker had."""
+    return f"; no worker had it within {patience}" if patience else ""
+
+
+def utc_clock(at: int) -> str:
+    """A time in milliseconds since 1970, as failures show it."""
+    return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _failure(message: str, *, delay: float | None = None) -> ApplicationError:
+    return ApplicationError(
+        cut(message),
+        type=NOT_ON_THIS_WORKER,
+        non_retryable=delay is None,
+        next_retry_delay=None if delay is None else timedelta(seconds=delay),
+        category=ApplicationErrorCategory.BENIGN,  # usual in a rolling deploy: no traceback in the worker's log
+    )
+
+
+def _millis(seconds: float) -> int:
+    return int(seconds * 1000)
+
+
+def _spread() -> float:
+    """From 0.75 to 1, the same for the same attempt: runs that failed together do not retry together."""
+    info = activity.info()
+    return 1 - crc32(f"{info.workflow_id}/{info.activity_id}/{info.attempt}".encode()) / (1 << 34)
