@@ -34,7 +34,7 @@ from wakeful.contract.errors import ConfigurationError
 from wakeful.registry.registry import Registry
 from wakeful.storage import converts_models, with_pydantic
 from wakeful.worker import WorkerParts, WorkerSettings, exhausted, until_exhausted
-from wakeful_workflows import AgentRun, ThreadArchive, ToolTask
+from wakeful_workflows import AgentRun, ScheduledMessage, ThreadArchive, ToolTask
 
 OF_THE_WORKER = {
     "task_queue": "task_queue",
@@ -137,7 +137,7 @@ class WakefulPlugin(temporalio.client.Plugin, temporalio.worker.Plugin):
 
     def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
         """Add the workflows of agents, and write pydantic models as JSON."""
-        config["workflows"] = [*config.get("workflows", ()), AgentRun, ToolTask, ThreadArchive]
+        config["workflows"] = [*config.get("workflows", ()), AgentRun, ToolTask, ThreadArchive, ScheduledMessage]
         config["data_converter"] = with_pydantic(config.get("data_converter") or DataConverter.default)
         return config
 

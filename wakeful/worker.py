@@ -53,7 +53,7 @@ from wakeful_activities.other_workers import OtherWorkers, Patience
 from wakeful_activities.providers.built_in import built_in_providers
 from wakeful_activities.sweep.rounds import sweeping
 from wakeful_activities.user_code import MAX_ABANDONED, UserCode
-from wakeful_workflows import AgentRun, ThreadArchive, ToolTask, VersionedThreadArchive
+from wakeful_workflows import AgentRun, ScheduledMessage, ThreadArchive, ToolTask, VersionedThreadArchive
 
 BUILD_ID = f"wakeful-{version('wakeful')}"
 
@@ -168,6 +168,7 @@ class WorkerParts:
         self.workflows: list[type] = [
             AgentRun,
             ToolTask,
+            ScheduledMessage,
             VersionedThreadArchive if settings.deployment else ThreadArchive,
         ]
         self.activities = self._activities(cache)

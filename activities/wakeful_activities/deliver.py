@@ -1,6 +1,6 @@
 """The `deliver_message` activity: signal a thread, and wake it if it is closed.
 
-It delivers messages between agents and the results of background tasks.
+It delivers messages between agents, the results of background tasks, and the messages of schedules.
 """
 
 from temporalio import activity
@@ -11,6 +11,7 @@ from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import Described, WakeSignal, describe, signal_or_wake
 from wakeful.contract.errors import CallerError, OtherTenant, ThreadNotFound, WakefulError
+from wakeful.contract.limits import cut
 from wakeful.contract.mail import DeliverInput
 from wakeful.contract.names import (
     ACTIVITY_DELIVER,
@@ -18,9 +19,10 @@ from wakeful.contract.names import (
     RECIPIENT_NOT_FOUND,
     RECIPIENT_OF_OTHER_TENANT,
     SIGNAL_CHILD_SETTLED,
+    SIGNAL_SUBMIT,
     TRANSPORT_FAILED,
 )
-from wakeful.contract.requests import TITLE_LENGTH, parse_child_settled
+from wakeful.contract.requests import TITLE_LENGTH, Submission, parse_child_settled
 from wakeful.contract.views import StatusView
 
 
@@ -32,7 +34,7 @@ class DeliverActivity:
 
     @activity.defn(name=ACTIVITY_DELIVER)
     async def deliver_message(self, input: DeliverInput) -> None:
-        signal = WakeSignal(input.signal, input.payload, input.agent_id, _title(input), _tenant(input))
+        signal = _signal(input)
         try:
             await self._check_is_awaited(input)
             await signal_or_wake(
@@ -76,6 +78,16 @@ def _queue_of(closed: Described | None, input: DeliverInput) -> str:
     if input.signal == SIGNAL_CHILD_SETTLED and closed.status is not WorkflowExecutionStatus.COMPLETED:
         raise ThreadNotFound(input.thread_id)
     return closed.task_queue
+
+
+def _signal(input: DeliverInput) -> WakeSignal:
+    if input.signal != SIGNAL_SUBMIT:
+        return WakeSignal(input.signal, input.payload, input.agent_id, _title(input), _tenant(input))
+    # The message of a schedule's firing.
+    submission = Submission.model_validate(input.payload)
+    (message,) = submission.messages
+    title = cut(" ".join(message.as_message("").text.split()), TITLE_LENGTH)
+    return WakeSignal(input.signal, submission, input.agent_id, title, submission.tenant)
 
 
 def _title(input: DeliverInput) -> str:

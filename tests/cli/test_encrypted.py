@@ -62,6 +62,7 @@ CASES = {
     "delete": Case("{} --yes", "deleted", code=0),
     "undelivered": Case("{}", "has no undelivered messages"),
     "replay": Case("{}", "✓ {}", code=2),
+    "schedule": Case("create tester hi --every 1d --id {}", "created: schedule {}", code=0),
 }
 
 ELSEWHERE = {
@@ -101,16 +102,16 @@ async def run(client: Client, *args: str, stdin: str = "", factory: str = "") ->
 async def test_a_command_needs_the_factory_to_read_encrypted_payloads(encrypted: Client, command: str) -> None:
     case = CASES[command]
     id = await thread(encrypted, command, case.input)
-    args = (command, *case.args.replace("{}", id).split())
-    without = await run(encrypted, *args, stdin=case.stdin)
+    without = await run(encrypted, command, *case.args.replace("{}", id).split(), stdin=case.stdin)
     assert "Traceback" not in without.err
     assert without.code == case.code
     if case.code:
         assert NO_CODEC in without.out + without.err
         assert HOW in without.out + without.err
     else:
-        await thread(encrypted, command, case.input)
-    shown = await run(encrypted, *args, "--client", FACTORY, stdin=case.stdin)
+        id = await thread(encrypted, f"{command}-again", case.input)
+    args = (command, *case.args.replace("{}", id).split(), "--client", FACTORY)
+    shown = await run(encrypted, *args, stdin=case.stdin)
     assert (shown.code, case.shows.replace("{}", id) in shown.out) == (0, True), (shown.out, shown.err)
 
 
@@ -129,6 +130,19 @@ async def test_one_run_that_cannot_be_decoded_leaves_the_inbox_readable(encrypte
     assert listed.code == 0
     assert NO_CODEC in listed.out
     assert "wakeful approve readable/1-1" in listed.out
+
+
+async def test_the_message_of_a_schedule_is_encrypted_and_lists_need_no_codec(encrypted: Client) -> None:
+    args = ("create", "tester", "SECRET", "--cron", "0 9 * * *", "--thread", "t", "--id", "encrypted")
+    assert (await run(encrypted, "schedule", *args, factory=FACTORY)).code == 0
+    described = await encrypted.temporal.get_schedule_handle("encrypted").describe()
+    assert b"SECRET" not in described.raw_description.SerializeToString()
+    entry = '{"schedule_id":"encrypted","agent_id":"tester","thread_id":"t",'
+    async with asyncio.timeout(BOUND_SECONDS):
+        while entry not in (await run(encrypted, "schedule", "list", "tester", "--json")).out:
+            pass  # visibility is eventually consistent
+    deleted = await run(encrypted, "schedule", "delete", "encrypted")
+    assert (deleted.code, deleted.out) == (0, "deleted: schedule encrypted\n")
 
 
 @pytest.mark.parametrize(("command", "code"), [("status", 1), ("replay", 2)])

@@ -14,7 +14,7 @@ from tests.support.processes import ROOT
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.cli.app import COMMANDS
 from wakeful.cli.commands.decide import ActionChoice
-from wakeful.cli.commands.send import OnBusyChoice
+from wakeful.cli.options import OnBusyChoice
 from wakeful.contract.decisions import DecisionAction
 from wakeful.contract.runs import OnBusy
 

@@ -30,6 +30,7 @@ from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.archive import SegmentHeader, ThreadClosed
 from wakeful.contract.budgets import Budget
 from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender
+from wakeful.contract.requests import ScheduledSend, Submission
 from wakeful.contract.runs import ThreadMode
 from wakeful.contract.views import StatusView
 from wakeful.history.archive import delete_execution
@@ -372,6 +373,15 @@ async def agent_state(client: Client, thread: str) -> None:
     await client.start("tallying", "claim it", thread_id=thread)
 
 
+async def scheduled_message(client: Client, thread: str) -> str:
+    """A firing of a schedule, which sends the thread its message."""
+    submission = Submission(input="add", agent_id="tester")
+    firing, input = f"firing-{thread}", ScheduledSend(thread_id=thread, submission=submission)
+    queue = client.task_queue
+    await client.temporal.start_workflow(names.WORKFLOW_SCHEDULED, input, id=firing, task_queue=queue)
+    return firing
+
+
 async def compaction(client: Client, thread: str) -> None:
     for number in range(1, 7):
         await client.send(thread, f"message {number}", agent_id="summarizing", message_id=f"m{number}")
@@ -452,6 +462,7 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             answers_corrected,
             hooks,
             agent_state,
+            scheduled_message,
         ),
     ),
     (

@@ -155,11 +155,11 @@ async def test_the_end_of_a_delegate_is_delivered_however_long_its_parent_cannot
 ) -> None:
     """An outage of hours, in milliseconds: the worker that delivers cannot reach the server."""
     quickly = replace(
-        signalling._RESULT_RETRIES,
+        signalling.RETRY_FOREVER,
         initial_interval=timedelta(milliseconds=1),
         maximum_interval=timedelta(milliseconds=5),
     )
-    monkeypatch.setattr(signalling, "_RESULT_RETRIES", quickly)
+    monkeypatch.setattr(signalling, "RETRY_FOREVER", quickly)
     deliver = DeliverActivity(ThreadReader(threads))
 
     @activity.defn(name=names.ACTIVITY_DELIVER)

@@ -45,6 +45,7 @@ SECTIONS = {
         "diff": "Compare two threads side by side.",
     },
     "Operate": {
+        "schedule": "Run an agent at set times: create, list and delete schedules.",
         "cancel": "Cancel the run of a thread and everything it started.",
         "close": "Cancel the run of a thread, if any, and close the thread.",
         "delete": "Delete threads with everything that belongs to them.",
@@ -115,6 +116,8 @@ class LoadedCommand(QuickParameters, TyperCommand):
 def load_command(name: str) -> Any:
     """Import a command's module and build the command."""
     function = getattr(importlib.import_module(f"wakeful.cli.commands.{name}"), name)
+    if isinstance(function, typer.Typer):  # it has commands of its own
+        return typer.main.get_command(function)
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
     single.command(name, cls=LoadedCommand)(function)
     return typer.main.get_command(single)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -27,6 +27,9 @@ class Cluster:
         named = {"--address": self.address, "--namespace": self.namespace, "--client": self.client_factory}
         return [word for name, value in named.items() if value for word in (name, value)]
 
+
+OnBusyChoice = Literal["enqueue", "reject", "steer", "interrupt", "rollback"]
+"""The values of `OnBusy`, whose module takes long to import."""
 
 AddressOption = Annotated[
     str | None,

@@ -30,6 +30,13 @@ T = TypeVar("T")
 MOST_NAMED = 3
 NO_CODEC = "this client has no codec for it"
 
+DURATION_UNITS = {
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+}
+
 TIMEOUT_VARIABLE = "WAKEFUL_QUERY_TIMEOUT"
 
 
@@ -118,6 +125,18 @@ def parse_json(option: str, text: str | None) -> JsonValue:
     except json.JSONDecodeError as error:
         raise CallerError(f"{option} is not JSON: {error}; a text needs quotes, for example '\"yes\"'") from error
     return value
+
+
+def parse_duration(option: str, text: str) -> timedelta:
+    """The value of an option that is a length of time: `90s`, `15m`, `6h`, `1d`."""
+    from wakeful.contract.errors import CallerError
+
+    number, unit = text[:-1], DURATION_UNITS.get(text[-1:])
+    if unit is None or not number.isdecimal() or not int(number):
+        raise CallerError(
+            f"{option} {text!r} is not a length of time: write a number and s, m, h or d, such as 90s or 1d"
+        )
+    return int(number) * unit
 
 
 def parse_json_object(option: str, text: str | None) -> JsonValue:

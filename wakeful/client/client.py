@@ -18,6 +18,7 @@ from wakeful.client.confirming import DecisionStatus, confirm_message
 from wakeful.client.deletion.delete import DeleteReceipt, delete_thread
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.reader import why
+from wakeful.client.schedules import Schedules
 from wakeful.client.start import Handle, check_thread_id, rejecting_invalid, start_thread, wait_for_result
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.tree import TreeNode
@@ -58,6 +59,8 @@ class Client:
         self.task_queue = task_queue
         self.reader = ThreadReader(temporal)
         """Answers the queries of threads."""
+        self.schedules = Schedules(temporal, task_queue=task_queue)
+        """Creates, lists and deletes the schedules on which agents run."""
         self._shared_calls, self._heartbeat_feeds = SharedCalls(), HeartbeatFeeds()
 
     async def __aenter__(self) -> Self:

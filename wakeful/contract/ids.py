@@ -215,6 +215,9 @@ _NAMED_WORK: Mapping[str, Callable[[str], Work]] = {
     "resend": ResendMessage,
     "return": ReturnMessage,
 }
+SCHEDULED_DELIVERY = "deliver_scheduled"
+"""The activity of a schedule's firing, which is a workflow of its own: no thread's work has this id."""
+
 _CONSTANT_WORK: Mapping[str, Work] = {"notify_parent": NotifyParent(), "restore_thread": Restore()}
 _TASK = re.compile(r"bg_([0-9]{1,18})")
 _REQUEST = re.compile(r"budget_request-(\w+)-(?:([0-9]{1,18})|([0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?))")

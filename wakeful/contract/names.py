@@ -6,6 +6,7 @@ Ids, which are names with numbers in them, are in `ids`.
 WORKFLOW = "AgentRun"
 WORKFLOW_TOOL_TASK = "ToolTask"
 WORKFLOW_ARCHIVE = "ThreadArchive"
+WORKFLOW_SCHEDULED = "ScheduledMessage"
 DEFAULT_TASK_QUEUE = "wakeful"
 
 SIGNAL_SUBMIT = "submit"
@@ -105,6 +106,9 @@ MEMO_PENDING = "pending"
 """Of a thread with calls that wait for a decision: what lists show of them."""
 MEMO_WOKEN_FROM = "woken_from"
 """Of a thread that was woken: the run id of its closed execution."""
+MEMO_SCHEDULED_AGENT = "wakeful_agent"
+MEMO_SCHEDULED_THREAD = "wakeful_thread"
+"""Of a schedule: the agent, and the thread that its messages are sent to."""
 MEMO_CLOSING = "closing"
 """Of a thread that is being closed and waits for something first: a client waits until it is closed, and wakes it."""
 

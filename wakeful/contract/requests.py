@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, JsonValue, TypeAdapter, ValidationError, model_validator
 
-from wakeful.contract.base import Few, Maybe, Written
+from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, Decisions
 from wakeful.contract.errors import CallerError, validation_problems
@@ -133,6 +133,18 @@ class Submission(Written):
     @property
     def messages(self) -> tuple[InputMessage, ...]:
         return as_messages(self.input)
+
+    def with_message_id(self, id: str) -> "Submission":
+        """The same, whose only message has this id: sent again, it has no effect."""
+        (message,) = self.messages
+        return self.model_copy(update={"input": (message.model_copy(update={"id": id}),)})
+
+
+class ScheduledSend(Wire):
+    """What a firing of a schedule sends, and to which thread."""
+
+    thread_id: str
+    submission: Submission
 
 
 def as_messages(written: str | tuple[InputMessage, ...]) -> tuple[InputMessage, ...]:

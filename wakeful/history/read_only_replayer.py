@@ -29,10 +29,10 @@ from wakeful.history.completed_part import last_completed_task
 from wakeful.history.decoder import moments_of
 from wakeful.history.moments import ActivityCompleted, Started
 from wakeful.undecodable import decode_problem, tolerant
-from wakeful_workflows import AgentRun, ThreadArchive, ToolTask
+from wakeful_workflows import AgentRun, ScheduledMessage, ThreadArchive, ToolTask
 
-OURS = (names.WORKFLOW, names.WORKFLOW_TOOL_TASK, names.WORKFLOW_ARCHIVE)
-WORKFLOWS: Sequence[type] = (AgentRun, ToolTask, ThreadArchive)
+OURS = (names.WORKFLOW, names.WORKFLOW_TOOL_TASK, names.WORKFLOW_ARCHIVE, names.WORKFLOW_SCHEDULED)
+WORKFLOWS: Sequence[type] = (AgentRun, ToolTask, ThreadArchive, ScheduledMessage)
 
 BUILD_ID = "replay"
 """Of the replaying worker. Without one, the SDK reads and hashes every imported module."""

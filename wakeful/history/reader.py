@@ -168,7 +168,7 @@ class HistoryReader:
             described = await self.temporal.get_workflow_handle(thread_id, run_id=run_id).describe()
         except RPCError as error:
             raise error_of(error, thread_id) from error
-        if described.workflow_type not in OURS:
+        if described.workflow_type not in OURS or described.workflow_type == names.WORKFLOW_SCHEDULED:
             raise CallerError(f"workflow {thread_id!r} is no thread but a {described.workflow_type!r}")
         check_decodable(self.temporal.data_converter, described)
         return described

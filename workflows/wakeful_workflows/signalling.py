@@ -21,8 +21,8 @@ _MESSAGE_RETRIES = RetryPolicy(
     initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=5), maximum_attempts=6
 )
 # Without a limit: a result is reported once, and a parent that has continued as new would wait for it forever. A parent
-# that is gone is no transient failure, and ends the retries.
-_RESULT_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=30))
+# that is gone is no transient failure, and ends the retries. The same holds for the message of a schedule.
+RETRY_FOREVER = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=30))
 
 
 async def signal_thread(thread_id: str, signal: str, payload: BaseModel | RawValue | dict[str, str] | None) -> bool:
@@ -80,7 +80,7 @@ async def notify_parent(parent_thread_id: str, result: ChildResult, *, wake: boo
         wake=wake,
     )
     try:
-        await start_delivery(input, id=NOTIFY_PARENT_ID, retries=_RESULT_RETRIES)
+        await start_delivery(input, id=NOTIFY_PARENT_ID, retries=RETRY_FOREVER)
     except ActivityError as error:
         reason = delivery_failure(error)
         workflow.logger.warning(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,9 +10,6 @@ from wakeful.cli import completion, options
 
 if TYPE_CHECKING:
     from wakeful.client.client import Client
-
-OnBusyChoice = Literal["enqueue", "reject", "steer", "interrupt", "rollback"]
-"""The values of `OnBusy`, whose module takes long to import."""
 
 
 def send(
@@ -27,7 +24,7 @@ def send(
         ),
     ] = None,
     on_busy: Annotated[
-        OnBusyChoice, typer.Option(help="What to do with the message while a run is active.")
+        options.OnBusyChoice, typer.Option(help="What to do with the message while a run is active.")
     ] = "enqueue",
     message_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Makes sending idempotent: a repeated ID is ignored.")
