@@ -19,7 +19,7 @@ from temporalio.client import Client
 from temporalio.common import RawValue
 from temporalio.converter import DataConverter
 
-from wakeful.contract.errors import CallerError
+from wakeful.contract.errors import CallerError, CannotDecode
 from wakeful.contract.requests import read_signal
 from wakeful.history.moments import (
     ActivityCompleted,
@@ -42,7 +42,7 @@ from wakeful.history.moments import (
     TaskStarted,
     TimerStarted,
 )
-from wakeful.undecodable import is_permanent
+from wakeful.undecodable import decode_problem, is_permanent
 
 LOCAL_ACTIVITY_MARKER = "core_local_activity"
 
@@ -271,6 +271,16 @@ class Payloads:
         convert = self._converter.payload_converter.from_payload
         value: T = read_signal(raw, lambda payload: convert(payload, kind), lambda value: value)
         return value
+
+    def check_codec(self, error: CallerError, subject: str) -> None:
+        """Tell a payload that only this client cannot decode from one that is malformed.
+
+        Raises:
+            CannotDecode: the codec is missing, or has another key.
+        """
+        cause = error.__cause__
+        if isinstance(cause, Exception) and (reason := decode_problem(self._converter, cause)) is not None:
+            raise CannotDecode(subject, reason) from error
 
     async def text(self, payload: Payload | None) -> str:
         """A payload of Temporal UI's metadata; empty if it cannot be decoded."""

@@ -4,7 +4,6 @@ An execution that was closed before its first workflow task completed, or while 
 the thread: its predecessor has everything. Read from history alone, so no worker is needed.
 """
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,8 +112,10 @@ class _Reader:
             case Started():
                 self.start.at = moment.at
                 self._set_predecessor(moment.continued_run_id)
-                with suppress(CallerError):  # the workflow has failed with that
+                try:
                     self._on_input(await self._payloads.json(moment.input))
+                except CallerError as error:  # the workflow has failed with that, unless only this client cannot decode
+                    self._payloads.check_codec(error, f"thread {self._thread_id!r}")
             case ActivityCompleted(activity_type=kind):
                 self._is_restored |= kind == ACTIVITY_RESTORE
             case TaskCompleted():

@@ -1,37 +1,126 @@
-"""`wakeful cancel`: stop the run of a thread."""
+"""`wakeful cancel`: stop the run of a thread, or all runs that a query finds, after asking."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeful.cli import options
+from wakeful.cli import completion, options
 
 if TYPE_CHECKING:
+    from wakeful.client.cancel_many import ActiveRun
     from wakeful.client.client import Client
+
+MOST_SHOWN = 10
+PROGRESS_SECONDS = 2.0
 
 
 def cancel(
-    thread: options.ThreadArgument,
+    thread: Annotated[
+        str | None,
+        typer.Argument(metavar="THREAD", help="The thread's id.", autocompletion=completion.complete_thread),
+    ] = None,
+    query: Annotated[
+        str | None, typer.Option(metavar="QUERY", help="Cancel all active runs that this Temporal list filter finds.")
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGENT", help="Cancel all active runs of this agent.", autocompletion=completion.complete_agent
+        ),
+    ] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Cancel all active runs of this tenant.")] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="With --query, --agent or --tenant: do not ask for confirmation.")
+    ] = False,
     reason: options.RecordedReasonOption = None,
     wait: Annotated[bool, typer.Option(help="Wait until the run, or the tasks of an idle thread, have ended.")] = True,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     client_factory: options.ClientOption = None,
 ) -> None:
-    """Cancel the run of a thread and everything it started."""
+    """Cancel the run of a thread and everything it started.
+
+    Or all active runs that --query, --agent and --tenant find together, after asking. Exits with 1 if one could not be
+    cancelled.
+    """
     from wakeful.cli.session import with_client
+    from wakeful.client.cancel_many import filter_of
+
+    cluster = options.Cluster(address, namespace, client_factory)
+    filter = filter_of(query=query, agent_id=agent, tenant=tenant)
+    if bool(thread) == bool(filter):
+        raise typer.BadParameter("name a thread, or find runs with --query, --agent or --tenant", param_hint="THREAD")
+    if thread is None:
+        with_client(cluster, lambda client: _cancel_found(client, filter, reason=reason, wait=wait, yes=yes))
+    else:
+        print(f"thread {thread}: {with_client(cluster, lambda client: _cancel(client, thread, reason, wait=wait))}")
+
+
+async def _cancel(client: Client, thread: str, reason: str | None, *, wait: bool) -> str:
     from wakeful.cli.terminal.outage_notice import OutageNotice, warn
     from wakeful.cli.terminal.result_lines import stopped_lines
     from wakeful.client.cancel import cancel_and_wait
 
-    async def go(client: Client) -> str:
-        if not wait:
-            await client.cancel(thread, reason=reason)
-            return "cancel sent"
-        async with OutageNotice(client, thread, warn) as notice:
-            stopped = await cancel_and_wait(client, thread, reason=reason, on_trouble=notice.on_trouble)
-        return "\n".join(stopped_lines(stopped))
+    if not wait:
+        await client.cancel(thread, reason=reason)
+        return "cancel sent"
+    async with OutageNotice(client, thread, warn) as notice:
+        stopped = await cancel_and_wait(client, thread, reason=reason, on_trouble=notice.on_trouble)
+    return "\n".join(stopped_lines(stopped))
 
-    print(f"thread {thread}: {with_client(options.Cluster(address, namespace, client_factory), go)}")
+
+async def _cancel_found(client: Client, filter: str, *, reason: str | None, wait: bool, yes: bool) -> None:
+    from wakeful.cli.terminal.text import counted
+    from wakeful.client.cancel_many import cancel_many, select_runs, wait_until_ended
+    from wakeful.contract.errors import CallerError
+
+    runs = await select_runs(client.temporal, filter)
+    if not runs:
+        raise CallerError(f"no active run matches {filter}")
+    number = counted(len(runs), "active run")
+    if not yes:
+        _print_found(runs)
+        if not sys.stdin.isatty():
+            raise CallerError(
+                f"{number} match, and nothing is cancelled: without a terminal to ask at, confirm with --yes"
+            )
+        if not typer.confirm(f"Cancel {number}?", err=True):
+            raise CallerError("nothing is cancelled")
+    threads = [run.thread_id for run in runs]
+    outcome = await cancel_many(client, threads, reason=reason, on_progress=_Progress(f"of {number} asked to stop"))
+    if wait:
+        still = _Progress(f"of {counted(len(outcome.requested), 'run')} ended")
+        await wait_until_ended(client.temporal, outcome.requested, on_progress=still)
+    had_ended = f", {len(outcome.ended)} had ended" if outcome.ended else ""
+    print(f"{'cancelled' if wait else 'cancel sent to'} {counted(len(outcome.requested), 'run')}{had_ended}")
+    for id, problem in sorted(outcome.failed.items()):
+        print(f"wakeful: {id}: {problem}", file=sys.stderr)
+    if outcome.failed:
+        raise typer.Exit(1)
+
+
+def _print_found(runs: Sequence[ActiveRun]) -> None:
+    from wakeful.cli.terminal.text import printable
+
+    for run in runs[:MOST_SHOWN]:
+        print(f"  {printable(run.thread_id)}  {printable(run.agent_id)}", file=sys.stderr)
+    if len(runs) > MOST_SHOWN:
+        print(f"  … and {len(runs) - MOST_SHOWN} more", file=sys.stderr, flush=True)
+
+
+class _Progress:
+    """Prints a number, at most every two seconds."""
+
+    def __init__(self, words: str) -> None:
+        self._words = words
+        self._printed = monotonic()
+
+    def __call__(self, number: int) -> None:
+        if monotonic() - self._printed > PROGRESS_SECONDS:
+            self._printed = monotonic()
+            print(f"{number} {self._words} …", file=sys.stderr, flush=True)

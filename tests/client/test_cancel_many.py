@@ -1,0 +1,70 @@
+"""Cancel all active runs that a query finds: of a tenant, of an agent, of both."""
+
+import asyncio
+
+import pytest
+
+from tests.support.processes import wakeful
+from tests.support.waiting import BOUND_SECONDS, until_status
+from wakeful import CallerError, RunStatus
+from wakeful.client.cancel_many import cancel_many, filter_of, select_runs
+from wakeful.client.client import Client
+from wakeful.contract.runs import Cancelled
+
+
+async def waiting(client: Client, thread_id: str, *, tenant: str, agent_id: str = "tester") -> str:
+    await client.start(agent_id, "approve", thread_id=thread_id, tenant=tenant)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    return thread_id
+
+
+async def until_listed(client: Client, filter: str, threads: set[str]) -> None:
+    async with asyncio.timeout(BOUND_SECONDS):
+        while {run.thread_id for run in await select_runs(client.temporal, filter)} != threads:
+            await asyncio.sleep(0.05)
+
+
+async def test_the_runs_of_one_tenant_are_cancelled_after_a_confirmation(client: Client, thread_id: str) -> None:
+    tenant, address = f"tenant-{thread_id[:40]}", client.temporal.service_client.config.target_host
+    ours = {await waiting(client, f"{thread_id}-{number}", tenant=tenant) for number in range(3)}
+    other = await waiting(client, f"{thread_id}-other", tenant="other")
+    idle = f"{thread_id}-idle"
+    await client.send(idle, "hi", agent_id="tester", tenant=tenant)
+    await until_status(client, idle, RunStatus.DONE)
+    await until_listed(client, filter_of(query=None, agent_id=None, tenant=tenant), ours)
+
+    asked = await wakeful("cancel", "--tenant", tenant, "--agent", "tester", address=address)
+    assert (asked.code, asked.err.splitlines()[-1]) == (
+        1,
+        "wakeful: 3 active runs match, and nothing is cancelled: without a terminal to ask at, confirm with --yes",
+    )
+    assert all(f"  {id}  tester" in asked.err for id in ours)
+
+    done = await wakeful("cancel", "--tenant", tenant, "--yes", "--reason", "bankrupt", address=address)
+    assert (done.code, done.out) == (0, "cancelled 3 runs\n"), done.err
+    for id in ours:
+        assert isinstance((await client.result(id)).termination, Cancelled)
+    assert (await client.status(other)).status is RunStatus.WAITING
+    await client.cancel(other)
+    again = await wakeful("cancel", "--tenant", tenant, "--yes", address=address)
+    assert (again.code, again.err) == (1, f"wakeful: no active run matches WakefulTenant = '{tenant}'\n")
+
+
+async def test_a_run_that_has_ended_meanwhile_does_not_stop_the_others(client: Client, thread_id: str) -> None:
+    ended, open = f"{thread_id}-ended", await waiting(client, f"{thread_id}-open", tenant="t")
+    await client.run("tester", "hi", thread_id=ended)
+    progress: list[int] = []
+    outcome = await cancel_many(client, [ended, open, "nowhere"], on_progress=progress.append)
+    assert (outcome.requested, sorted(outcome.ended), outcome.failed) == ([open], ["nowhere", ended], {})
+    assert sorted(progress) == [1, 2, 3]
+
+
+async def test_a_query_that_temporal_does_not_understand_is_refused(client: Client) -> None:
+    with pytest.raises(CallerError, match="Temporal refused the query"):
+        await select_runs(client.temporal, "WakefulAgent LIKES 'x'")
+
+
+@pytest.mark.parametrize("args", [[], ["t", "--agent", "a"]])
+async def test_a_thread_is_named_or_runs_are_found(args: list[str]) -> None:
+    ran = await wakeful("cancel", *args)
+    assert (ran.code, "name a thread, or find runs with --query, --agent or --tenant" in ran.err) == (2, True)
