@@ -93,6 +93,7 @@ EXPORTS = [
     "PluginEvent",
     "PostgresProfileStore",
     "Price",
+    "Priority",
     "ProfileConflict",
     "ProfileEntry",
     "ProfileKey",

@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     from wakeful.contract.model_settings import InferenceOverrides, ModelSettings
     from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
     from wakeful.contract.requests import RunRequest
-    from wakeful.contract.runs import OnBusy, RunIdentity, RunResult, RunStatus, ThreadMode, Usage
+    from wakeful.contract.runs import OnBusy, Priority, RunIdentity, RunResult, RunStatus, ThreadMode, Usage
     from wakeful.contract.state import StateMerge, StateScope
     from wakeful.contract.stopping import (
         ConsecutiveErrors,
@@ -210,6 +210,7 @@ __all__ = [
     "PluginEvent",
     "PostgresProfileStore",
     "Price",
+    "Priority",
     "ProfileConflict",
     "ProfileEntry",
     "ProfileKey",
@@ -349,7 +350,7 @@ _EXPORTS = {
     "wakeful.contract.model_settings": "InferenceOverrides ModelSettings",
     "wakeful.contract.permissions": "Behavior PermissionPolicy Rule",
     "wakeful.contract.requests": "RunRequest",
-    "wakeful.contract.runs": "OnBusy RunIdentity RunResult RunStatus ThreadMode Usage",
+    "wakeful.contract.runs": "OnBusy Priority RunIdentity RunResult RunStatus ThreadMode Usage",
     "wakeful.contract.state": "StateMerge StateScope",
     "wakeful.contract.stopping": (
         "ConsecutiveErrors ContentMatch LoopDetection MaxRounds StopOnTool Timeout TokenBudget"

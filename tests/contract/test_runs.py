@@ -1,7 +1,7 @@
 """How runs end, and what they use."""
 
 import pytest
-from pydantic import JsonValue, TypeAdapter
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from wakeful.contract.runs import (
     BehaviorRequested,
@@ -9,11 +9,13 @@ from wakeful.contract.runs import (
     Cancelled,
     Errored,
     NaturalEnd,
+    Priority,
     StopDetail,
     Stopped,
     Suspended,
     Termination,
     Usage,
+    priority_of,
     status_reason,
 )
 
@@ -81,3 +83,20 @@ def test_a_termination_is_a_type_and_perhaps_a_value(termination: Termination, w
         written,
         termination,
     )
+
+
+def test_a_tenant_with_a_long_name_has_a_short_fairness_key_of_its_own() -> None:
+    """B-665"""
+    keys = [priority_of(None, tenant).fairness_key for tenant in ("ü" * 32, "ü" * 33, "ü" * 34)]
+    assert keys[0] == "ü" * 32
+    assert len({*keys}) == 3
+    assert all(Priority(fairness_key=key) for key in keys)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"priority_key": 0}, {"fairness_key": "ü" * 33}, {"fairness_key": ""}, {"fairness_weight": 0}]
+)
+def test_a_priority_that_temporal_would_refuse_is_an_error(wrong: dict[str, object]) -> None:
+    """B-665"""
+    with pytest.raises(ValidationError):
+        Priority.model_validate(wrong)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client as TemporalClient
 from temporalio.client import WorkflowExecutionStatus
 
@@ -15,6 +16,7 @@ from wakeful import (
     InstructionsContext,
     PermissionPolicy,
     Plugin,
+    Priority,
     Registry,
     Rule,
     ScriptedModel,
@@ -96,6 +98,7 @@ MODEL = ScriptedModel(
             call("send_message", to={"relation": "agent", "thread_id": "acme-closed"}, message="Hello?"),
             say("{result}"),
         ],
+        "please": [call("agent_run_helper", prompt="hello"), say("{result}")],
         "fly": [call("fly"), say("{result}")],
     }
 )
@@ -115,8 +118,9 @@ DESK = Agent(
     ),
 )
 WRITER = Agent(id="writer", messages=["any"])
+BOSS = Agent(id="boss", delegates=["helper"], priority=Priority(fairness_weight=3))
 REGISTRY = Registry(
-    agents=[DESK, Agent(id="helper", tools=[whoami]), WRITER], models={"default": MODEL}, plugins=[Seeing()]
+    agents=[DESK, Agent(id="helper", tools=[whoami]), WRITER, BOSS], models={"default": MODEL}, plugins=[Seeing()]
 )
 
 
@@ -188,3 +192,37 @@ async def test_a_thread_refuses_another_tenant_in_every_state(temporal: Temporal
     assert closed.status is WorkflowExecutionStatus.COMPLETED
     assert (woken.identity.tenant, woken.identity.user) == ("acme", "bob")
     assert (fork.identity.tenant, fork.identity.user) == ("acme", "ann")
+
+
+async def test_priorities_and_fairness_keys_reach_activities_and_sub_agents(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    """B-665"""
+    raw = f"{thread_id}-raw"
+    async with served(temporal) as client:
+        await client.run("boss", "please", thread_id=thread_id, tenant="acme", priority=Priority(priority_key=2))
+        request = {"agent_id": "boss", "input": "please", "tenant": "acme", "priority": {"priority_key": 2}}
+        handle = await temporal.start_workflow("AgentRun", request, id=raw, task_queue=QUEUE)
+        await handle.result()
+        found = {}
+        for thread in (thread_id, raw):
+            history = await client.handle(thread).fetch_history()
+            found[thread] = [scheduled_priority(event) for event in history.events if is_scheduled(event)]
+            (child,) = (await client.tree(thread)).children
+            described = await client.handle(child.thread_id).describe()
+            priority = described.raw_description.workflow_execution_info.priority
+            assert (priority.priority_key, priority.fairness_key, priority.fairness_weight) == (2, "acme", 3)
+    # What the execution was started with is inherited, and costs nothing; of the agent, what it adds once it is known.
+    assert found == {
+        thread_id: [(0, "", 0), *[(0, "", 3)] * 2],
+        raw: [(2, "acme", 0), *[(2, "acme", 3)] * 2],
+    }
+
+
+def is_scheduled(event: HistoryEvent) -> bool:
+    return event.HasField("activity_task_scheduled_event_attributes")
+
+
+def scheduled_priority(event: HistoryEvent) -> tuple[int, str, float]:
+    priority = event.activity_task_scheduled_event_attributes.priority
+    return priority.priority_key, priority.fairness_key, priority.fairness_weight

@@ -29,7 +29,7 @@ from wakeful.contract.context import ContextMessage, ContextPolicy
 from wakeful.contract.mail import Recipients
 from wakeful.contract.model_settings import ModelSettings
 from wakeful.contract.permissions import PermissionPolicy
-from wakeful.contract.runs import LONGEST_EXPIRE_AFTER
+from wakeful.contract.runs import LONGEST_EXPIRE_AFTER, Priority
 from wakeful.contract.stopping import StopCondition
 
 
@@ -93,6 +93,8 @@ class Agent(Written):
     """How many levels of sub-agents the tree may have under its root."""
     delegate_timeout: float = Field(default=DEFAULT_DELEGATE_TIMEOUT_SECONDS, gt=0, allow_inf_nan=False)
     """Seconds that a call waits for a delegate, including the time that people take to decide."""
+    priority: Priority | None = None
+    """How Temporal orders the tasks of its runs, in task queues with a backlog; a request can say otherwise."""
     expire_after: float | None = Field(default=None, gt=0, le=LONGEST_EXPIRE_AFTER)
     """Seconds that a thread of the agent may be idle before it deletes itself. None means never."""
     max_rounds: int = Field(default=DEFAULT_MAX_ROUNDS, ge=0)

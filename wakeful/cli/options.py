@@ -114,6 +114,11 @@ MetadataOption = Annotated[
 ]
 
 
+PriorityOption = Annotated[
+    int | None, typer.Option("--priority", min=1, metavar="N", help="Temporal's priority key: 1 goes first.")
+]
+
+
 def parse_metadata(pairs: list[str] | None) -> dict[str, str]:
     """The metadata that `--metadata` gives; every value is a text."""
     if wrong := [pair for pair in pairs or () if not pair.partition("=")[0] or "=" not in pair]:

@@ -39,7 +39,7 @@ from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
 from wakeful.contract.requests import TITLE_LENGTH, RunRequest, Submission
-from wakeful.contract.runs import OnBusy, RunResult, ThreadMode
+from wakeful.contract.runs import OnBusy, Priority, RunResult, ThreadMode
 from wakeful.contract.state import StateView
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, StatusView
@@ -91,6 +91,7 @@ class Client:
         tenant: str | None = None,
         user: str | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
+        priority: Priority | None = None,
     ) -> str:
         """Start a run and return its thread's id. `overrides`, `permissions` and `budget` apply to this run only.
 
@@ -99,6 +100,8 @@ class Client:
                 refused.
             user: the user for whom the run acts.
             metadata: JSON that tools, hooks, gates and permission rules of the run can read.
+            priority: how Temporal orders the tasks of the thread and its sub-agents, instead of its agent's; the tenant
+                is the fairness key by default.
             expire_after: how long the thread may be idle before it deletes itself, in seconds, instead of its agent's.
             again: start a closed thread over, and leave its conversation behind; `send` continues it.
             live: you watch the answers while models write them (`watch(live=True)`): workers heartbeat them five times
@@ -125,6 +128,7 @@ class Client:
                 tenant=tenant,
                 user=user,
                 metadata=dict(metadata or {}),
+                priority=priority,
             )
         return await start_thread(self.temporal, request, thread_id, task_queue=self.task_queue, again=again)
 
@@ -140,6 +144,7 @@ class Client:
         tenant: str | None = None,
         user: str | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
+        priority: Priority | None = None,
     ) -> RunResult:
         """Start a run and wait for its result; the arguments are those of `start`."""
         started = await self.start(
@@ -152,6 +157,7 @@ class Client:
             tenant=tenant,
             user=user,
             metadata=metadata,
+            priority=priority,
         )
         return await self.result(started)
 

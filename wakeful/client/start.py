@@ -12,7 +12,7 @@ from temporalio.exceptions import CancelledError, TerminatedError, WorkflowAlrea
 from temporalio.service import RPCError
 
 from wakeful.client.branching.rewind import has_continued
-from wakeful.client.wake import describe
+from wakeful.client.wake import describe, temporal_priority
 from wakeful.contract import ids, names
 from wakeful.contract.errors import (
     CallerError,
@@ -122,6 +122,7 @@ async def _start(
             id_reuse_policy=policy,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             memo={names.MEMO_TITLE: title_of(request)},
+            priority=temporal_priority(request),
             static_summary=f"{request.agent_id}: {title_of(request)}",
         )
     except WorkflowAlreadyStartedError as error:

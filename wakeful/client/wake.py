@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
-from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.common import Priority, WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.queries import QUERY_TIMEOUT
@@ -18,7 +18,7 @@ from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, OtherTenant, ThreadExpired, ThreadNotFound
 from wakeful.contract.requests import RunRequest, Submission
-from wakeful.contract.runs import RunResult, ThreadMode
+from wakeful.contract.runs import RunResult, ThreadMode, priority_of
 from wakeful.contract.views import StatusView
 from wakeful.history.archive import last_archive
 from wakeful.history.latest_execution import latest_started
@@ -80,12 +80,26 @@ async def signal_or_wake(
             task_queue=queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             memo=_memo(signal.title, described),
+            priority=_priority(request, described),
             static_summary=f"{request.agent_id}: {signal.title}",
             start_signal=signal.signal,
             start_signal_args=[signal.payload],
         )
     except RPCError as error:
         raise error_of(error, thread_id) from error
+
+
+def temporal_priority(request: RunRequest) -> Priority:
+    """With which priority Temporal is to start a thread."""
+    return Priority(**priority_of(request.priority, request.tenant).model_dump())
+
+
+def _priority(request: RunRequest, closed: Described | None) -> Priority:
+    """That of the thread's closed execution, or of a new thread."""
+    if closed is None:
+        return temporal_priority(request)
+    given = closed.raw_description.workflow_execution_info.priority
+    return Priority(given.priority_key or None, given.fairness_key or None, given.fairness_weight or None)
 
 
 def _memo(title: str, closed: Described | None) -> dict[str, str]:

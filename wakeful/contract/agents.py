@@ -14,6 +14,7 @@ from wakeful.contract.hooks import LifecyclePhase, Phase, PluginBinding
 from wakeful.contract.inference import OutputSpec
 from wakeful.contract.model_settings import ModelSettings
 from wakeful.contract.permissions import PermissionPolicy
+from wakeful.contract.runs import Priority
 from wakeful.contract.state import StateKeySpec
 from wakeful.contract.stopping import StopCondition
 from wakeful.contract.tools import ToolDescriptor
@@ -146,6 +147,8 @@ class ResolvedAgent(Wire):
     """How long a call waits for its sub-agent."""
     expire_after_seconds: Maybe[float] = None
     """How long a thread may be idle before it deletes itself."""
+    priority: Maybe[Priority] = None
+    """How Temporal orders the tasks of its runs."""
     plugins: Few[tuple[PluginBinding, ...]] = ()
     """In the order in which their hooks run."""
     state_keys: Few[tuple[StateKeySpec, ...]] = ()

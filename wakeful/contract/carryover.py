@@ -15,7 +15,7 @@ from wakeful.contract.messages import Message
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import Outcome
 from wakeful.contract.permissions import Rule
-from wakeful.contract.runs import RunIdentity
+from wakeful.contract.runs import Priority, RunIdentity
 from wakeful.contract.segments import SegmentRef
 from wakeful.contract.tasks import Task
 from wakeful.contract.tools import ToolDescriptor
@@ -99,6 +99,8 @@ class Carryover(Wire):
     """Context messages, those of the newest agent last."""
     expire_after: Maybe[float] = None
     """Of the request that started the thread."""
+    priority: Maybe[Priority] = None
+    """Of the same request."""
     segments: Few[tuple[SegmentRef, ...]] = ()
     """Where the older part of the conversation and of the events is archived."""
 

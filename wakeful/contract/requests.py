@@ -14,7 +14,7 @@ from wakeful.contract.mail import AgentMessage, Mail, ReturnedMessage, TaskEvent
 from wakeful.contract.messages import InputMessage, fitting
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
-from wakeful.contract.runs import LONGEST_EXPIRE_AFTER, OnBusy, Origin, ThreadMode
+from wakeful.contract.runs import LONGEST_EXPIRE_AFTER, OnBusy, Origin, Priority, ThreadMode
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult, SubagentContext
 from wakeful.contract.tools import FrontendTool
 
@@ -74,6 +74,8 @@ class RunRequest(Written):
     """The sender watches the answers while models write them."""
     expire_after: Annotated[Maybe[float], Field(gt=0, le=LONGEST_EXPIRE_AFTER)] = None
     """Seconds that the thread may be idle before it deletes itself, instead of its agent's."""
+    priority: Maybe[Priority] = None
+    """How Temporal orders the tasks of the thread and its sub-agents, instead of its agent's."""
     subagent: Maybe[SubagentContext] = None
     """Of a sub-agent: what its parent passes on."""
 

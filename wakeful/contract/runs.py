@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import AfterValidator, Field, JsonValue
 
-from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.budgets import Spent
 
 
@@ -104,6 +104,38 @@ class RunIdentity(Wire):
     def is_task(self) -> bool:
         """Whether the run is itself a background task, rather than a delegate inside one."""
         return self.task is not None and self.task.thread_id == self.thread_id
+
+
+FAIRNESS_KEY_BYTES = 64
+
+
+def _valid_fairness_key(key: str) -> str:
+    if not 0 < len(key.encode()) <= FAIRNESS_KEY_BYTES:
+        raise ValueError(f"it must have 1 to {FAIRNESS_KEY_BYTES} bytes, which is Temporal's limit")
+    return key
+
+
+class Priority(Written):
+    """How Temporal orders the tasks of a thread, in task queues with a backlog: its workflow's, and its activities'."""
+
+    priority_key: Maybe[Annotated[int, Field(ge=1)]] = None
+    """1 goes first; the server's default is 3, and its largest 5."""
+    fairness_key: Maybe[Annotated[str, AfterValidator(_valid_fairness_key)]] = None
+    """Keys share the workers by their weights; the tenant by default."""
+    fairness_weight: Maybe[Annotated[float, Field(ge=0.001, le=1000)]] = None
+    """The key's share; 1 by default."""
+
+    def over(self, other: "Priority | None") -> "Priority":
+        """This one, completed by the other."""
+        return self if other is None else other.model_copy(update=self.model_dump())
+
+
+def priority_of(own: Priority | None, tenant: str | None, *, of_agent: Priority | None = None) -> Priority:
+    """The priority of a thread: its own, completed by its agent's; the fairness key is the tenant by default."""
+    key = tenant
+    if tenant is not None and len(tenant.encode()) > FAIRNESS_KEY_BYTES:
+        key = hashlib.sha256(tenant.encode()).hexdigest()[:32]
+    return (own or Priority()).over(of_agent).over(Priority(fairness_key=key))
 
 
 def metadata_digest(metadata: Mapping[str, JsonValue]) -> str | None:

@@ -57,7 +57,7 @@ from wakeful.undecodable import Undecodable, checked
 from wakeful_workflows.alarm import Alarm
 from wakeful_workflows.archives import Archives
 from wakeful_workflows.children import ChildCommand, Children
-from wakeful_workflows.commands import Activities, WorkerFacts, restore
+from wakeful_workflows.commands import Activities, WorkerFacts, priority_of, restore
 from wakeful_workflows.continue_as_new import Snapshots, is_possible
 from wakeful_workflows.early_activations import EarlyActivations
 from wakeful_workflows.fork_points import ForkPoints
@@ -263,6 +263,7 @@ class AgentRun(Signals):
     def _perform(self) -> None:
         """Perform the pending commands, in order, as long as they have room; cancels wait for nothing."""
         identity, commands, is_held = self._current().identity, self._pending, self._waits_for_archive()
+        self._activities.priority = self._children.priority = priority_of(self._current())
         self._pending = []
         cancelled = {command.id for command in commands if isinstance(command, CancelWork)}
         for command in commands:

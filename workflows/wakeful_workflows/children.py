@@ -12,7 +12,7 @@ from typing import Any, assert_never
 
 from pydantic import BaseModel
 from temporalio import workflow
-from temporalio.common import RawValue
+from temporalio.common import Priority, RawValue
 from temporalio.exceptions import ApplicationError, CancelledError, ChildWorkflowError, TerminatedError, TimeoutError
 from temporalio.workflow import ChildWorkflowCancellationType, ChildWorkflowHandle, ParentClosePolicy
 
@@ -50,6 +50,8 @@ class Children:
         self._newest: dict[str, asyncio.Task[None]] = {}
         """The newest work for each thread; the next waits for it."""
         self.bytes_in_flight = 0
+        self.priority = Priority.default
+        """Of what is started next, as far as it is not inherited."""
 
     @property
     def is_busy(self) -> bool:
@@ -170,6 +172,7 @@ class Children:
             parent_close_policy=ParentClosePolicy.ABANDON,
             cancellation_type=ChildWorkflowCancellationType.ABANDON,
             memo={names.MEMO_TITLE: title},
+            priority=self.priority,
             static_summary=summary,
         )
 

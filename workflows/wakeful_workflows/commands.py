@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TypeVar, assert_never
 
 from temporalio import workflow
-from temporalio.common import RawValue, RetryPolicy
+from temporalio.common import Priority, RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.workflow import ActivityCancellationType
 
@@ -40,7 +40,7 @@ from wakeful.loop.machine.facts import (
     WorkFact,
     WorkFailed,
 )
-from wakeful.loop.machine.state import REVISION
+from wakeful.loop.machine.state import REVISION, Thread
 from wakeful_workflows.history_estimate import ACTIVITY, CANCEL, LOCAL_ACTIVITY, HistoryEstimate
 from wakeful_workflows.signalling import delivery_failure, start_delivery
 from wakeful_workflows.tools import (
@@ -118,6 +118,8 @@ class Activities:
         self._deliveries: set[str] = set()
         self._digest: tuple[ResolvedAgent, str] | None = None
         self.worker = WorkerFacts()
+        self.priority = Priority.default
+        """Of what is scheduled next, as far as it is not inherited."""
 
     @property
     def is_delivering(self) -> bool:
@@ -173,6 +175,7 @@ class Activities:
                     start_to_close_timeout=timedelta(seconds=10),
                     retry_policy=_RESOLVE_RETRIES,
                     cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+                    priority=self.priority,
                     summary=f"look up agent {command.agent_id}",
                 )
             case Infer():
@@ -187,7 +190,7 @@ class Activities:
                 is_inline = tool.local or tool.task_queue is not None
                 input = self._tool_input(command, identity, is_inline=is_inline)
                 encoded = self._history.encode(LOCAL_ACTIVITY if tool.local else ACTIVITY, input)
-                handle = start_tool(tool, input, id=command.id, encoded=encoded)
+                handle = start_tool(tool, input, id=command.id, encoded=encoded, priority=self.priority)
                 if tool.local:
                     self._local.running.add(command.id)
                 return handle
@@ -200,7 +203,8 @@ class Activities:
                     payload=message.model_dump(mode="json"),
                     agent_id=message.recipient_agent_id,
                 )
-                return start_delivery(delivery, id=command.id, encoded=self._history.encode(ACTIVITY, delivery))
+                encoded = self._history.encode(ACTIVITY, delivery)
+                return start_delivery(delivery, id=command.id, encoded=encoded, priority=self.priority)
             case _:
                 assert_never(command)
 
@@ -234,6 +238,7 @@ class Activities:
             heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
             retry_policy=_INFER_RETRIES,
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+            priority=self.priority,
             summary=f"step {command.step} · {command.model}",
         )
 
@@ -287,6 +292,7 @@ class Activities:
             start_to_close_timeout=timedelta(seconds=agent.inference_timeout_seconds),
             heartbeat_timeout=timedelta(seconds=agent.inference_heartbeat_seconds),
             retry_policy=_COMPACT_RETRIES,
+            priority=self.priority,
             summary="summarise the oldest messages",
         )
 
@@ -372,6 +378,12 @@ class Activities:
 def _is_in_flight(command: ResolveAgent, identity: RunIdentity) -> bool:
     """Whether a run in flight needs the agent: to hand off to it, or as a sub-agent."""
     return identity.parent_thread_id is not None or isinstance(ids.parse_work(command.id), ids.ResolveHandoff)
+
+
+def priority_of(thread: Thread) -> Priority:
+    """The priority of what the thread schedules, as far as it does not inherit it from its own execution."""
+    given, wanted = workflow.info().priority, thread.priority
+    return Priority(**{name: value for name, value in wanted.model_dump().items() if value != getattr(given, name)})
 
 
 def _decoded(returned: RawValue, kind: type[R]) -> R:

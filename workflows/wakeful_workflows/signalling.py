@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 from temporalio import workflow
-from temporalio.common import RawValue, RetryPolicy
+from temporalio.common import Priority, RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
@@ -37,7 +37,12 @@ async def signal_thread(thread_id: str, signal: str, payload: BaseModel | RawVal
 
 
 def start_delivery(
-    input: DeliverInput, *, id: str, retries: RetryPolicy = _MESSAGE_RETRIES, encoded: RawValue | None = None
+    input: DeliverInput,
+    *,
+    id: str,
+    retries: RetryPolicy = _MESSAGE_RETRIES,
+    encoded: RawValue | None = None,
+    priority: Priority = Priority.default,
 ) -> ActivityHandle[Any]:
     """Schedule the activity that signals a thread and wakes it if it is closed."""
     return workflow.start_activity(
@@ -47,6 +52,7 @@ def start_delivery(
         start_to_close_timeout=timedelta(seconds=30),
         retry_policy=retries,
         cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        priority=priority,
         summary=f"message to {input.thread_id}",
     )
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
-from temporalio.common import RawValue, RetryPolicy
+from temporalio.common import Priority, RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
@@ -56,7 +56,14 @@ class ActivityNotRegistered(Exception):
     """
 
 
-def start_tool(tool: ToolDescriptor, input: ToolCallInput, *, id: str, encoded: RawValue | None = None) -> Handle:
+def start_tool(
+    tool: ToolDescriptor,
+    input: ToolCallInput,
+    *,
+    id: str,
+    encoded: RawValue | None = None,
+    priority: Priority = Priority.default,
+) -> Handle:
     """Schedule the tool's activity; `read_outcome` reads what it returns."""
     argument = encoded or RawValue(workflow.payload_converter().to_payload(input))
     arguments = arguments_summary(input.call)
@@ -75,6 +82,7 @@ def start_tool(tool: ToolDescriptor, input: ToolCallInput, *, id: str, encoded: 
         heartbeat_timeout=timedelta(seconds=tool.heartbeat_seconds),
         retry_policy=_retry_policy(tool),
         cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+        priority=priority,
         summary=summary,
     )
 

@@ -21,7 +21,7 @@ from wakeful.contract.names import RECIPIENT_OF_OTHER_TENANT, SIGNAL_DELIVER, SI
 from wakeful.contract.outcomes import OutcomeStatus
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.requests import Fork, RunRequest
-from wakeful.contract.runs import OnBusy, ThreadMode
+from wakeful.contract.runs import OnBusy, Priority, ThreadMode
 from wakeful.loop.machine.commands import ResolveAgent, SendSignal, StartChild, StartTask
 from wakeful.loop.machine.facts import Delivered, MailReceived, MessagesSubmitted, WorkFailed
 from wakeful.loop.thread.continue_as_new import pending_commands
@@ -258,3 +258,26 @@ def test_the_model_call_of_a_run_knows_its_context_only_where_rules_gates_or_hoo
     for agent in (asking, PARENT.model_copy(update={"permissions": ruled})):
         judged = Driver(agent, request=ACME)
         assert (judged.inference().is_judged, judged.inference().metadata) == (True, {"order": 7})
+
+
+def test_the_priority_of_a_thread_is_its_own_then_its_agents_and_the_tenant_is_its_fairness_key() -> None:
+    """B-665"""
+    plain = Driver(AGENT)
+    assert plain.thread.priority == Priority()
+    assert acme().thread.priority == Priority(fairness_key="acme")
+    agent = AGENT.model_copy(update={"priority": Priority(priority_key=4, fairness_weight=2)})
+    assert Driver(agent, request=ACME).thread.priority == Priority(
+        priority_key=4, fairness_key="acme", fairness_weight=2
+    )
+    own = ACME.model_copy(update={"priority": Priority(priority_key=1, fairness_key="vip")})
+    driver = Driver(agent, request=own)
+    assert driver.thread.priority == Priority(priority_key=1, fairness_key="vip", fairness_weight=2)
+    woken = Driver(None, request=RunRequest(agent_id="a", mode=ThreadMode.THREAD), carryover=carryover(driver.thread))
+    assert woken.thread.priority == Priority(priority_key=1, fairness_key="vip")
+
+
+def test_sub_agents_have_the_priority_of_their_parents_request() -> None:
+    """B-665"""
+    driver = Driver(PARENT, request=ACME.model_copy(update={"priority": Priority(priority_key=1)}))
+    driver.model(asks(spawn_call("c1")))
+    assert [start.request.priority for start in driver.commands_of(StartChild)] == [Priority(priority_key=1)]

@@ -32,6 +32,7 @@ def run(
     tenant: options.TenantOption = None,
     user: options.UserOption = None,
     metadata: options.MetadataOption = None,
+    priority: options.PriorityOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     client_factory: options.ClientOption = None,
@@ -43,6 +44,7 @@ def run(
     from wakeful.cli.terminal.event_printer import ViewOptions
     from wakeful.cli.terminal.follow import follow, print_result
     from wakeful.contract.budgets import Budget
+    from wakeful.contract.runs import Priority
 
     limits = Budget(
         tokens=budget_tokens,
@@ -68,6 +70,7 @@ def run(
             tenant=tenant,
             user=user,
             metadata=given,
+            priority=None if priority is None else Priority(priority_key=priority),
         )
         if not as_json:
             print(f"thread {thread_id}", file=sys.stderr)

@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 from wakeful.client.branching.steps import Step, steps_of
 from wakeful.client.start import check_thread_id, new_thread_id, rejecting_invalid
 from wakeful.client.thread_reader import ThreadReader
-from wakeful.client.wake import Described, describe
+from wakeful.client.wake import Described, describe, temporal_priority
 from wakeful.client.watching.reading import read_messages
 from wakeful.contract import names
 from wakeful.contract.base import Wire
@@ -158,6 +158,7 @@ async def _start(temporal: Client, request: RunRequest, thread_id: str | None, *
             id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
             memo={names.MEMO_TITLE: title, names.MEMO_FORKED_FROM: origin},
+            priority=temporal_priority(request),
             static_summary=summary if len(summary) <= SUMMARY_LENGTH else summary[: SUMMARY_LENGTH - 1] + "…",
         )
     except WorkflowAlreadyStartedError as error:

@@ -24,7 +24,16 @@ from wakeful.contract.mail import AgentMessage, UndeliveredMessage
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import Outcome
 from wakeful.contract.permissions import Rule
-from wakeful.contract.runs import CancelReceipt, RunIdentity, RunStatus, Termination, ThreadMode, Usage
+from wakeful.contract.runs import (
+    CancelReceipt,
+    Priority,
+    RunIdentity,
+    RunStatus,
+    Termination,
+    ThreadMode,
+    Usage,
+    priority_of,
+)
 from wakeful.contract.stopping import Timeout
 from wakeful.contract.subagents import BudgetRequest, SubagentContext
 from wakeful.contract.tasks import Task
@@ -274,6 +283,8 @@ class Thread:
     """Of a fork: the metadata of that run."""
     expire_after: float | None = None
     """Seconds that the thread may be idle, if its request says so; else its agent says it."""
+    own_priority: Priority | None = None
+    """What the request says of `priority`."""
     active_agent: str | None = None
     """The agent that answers on the thread now, if it was handed off."""
     requested_agent: str | None = None
@@ -353,6 +364,12 @@ class Thread:
     def rules(self) -> tuple[Rule, ...]:
         """The permission rules on top of the agent's: the thread's, overridden by the run's."""
         return merged((*self.permissions, *self.current.permissions))
+
+    @property
+    def priority(self) -> Priority:
+        """How Temporal orders the tasks of the thread."""
+        of_agent = self.run.resolved.priority if self.run and self.run.resolved else None
+        return priority_of(self.own_priority, self.identity.tenant, of_agent=of_agent)
 
     @property
     def before_run(self) -> BeforeRun:

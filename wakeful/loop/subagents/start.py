@@ -94,6 +94,7 @@ def start_subagent(
             tenant=identity.tenant,
             user=identity.user,
             metadata=dict(run.metadata),
+            priority=thread.own_priority,
             origin=Origin.SUBAGENT,
             # A rule that allows would widen what the sub-agent's own policy asks about.
             permissions=tuple(rule for rule in run.permissions if rule.behavior is not Behavior.ALLOW),

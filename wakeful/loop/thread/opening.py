@@ -77,6 +77,7 @@ def opened(
         inherited_permissions=kept.run_permissions,
         inherited_metadata=kept.run_metadata,
         expire_after=request.expire_after or kept.expire_after,
+        own_priority=request.priority or kept.priority,
         active_agent=kept.agent_id,
         queued=tuple(map(_unread, kept.unread)),
         steering=tuple(Submitted(message, message, internal=True, passive=True) for message in kept.mail),

@@ -165,6 +165,7 @@ def carryover(thread: Thread) -> Carryover:
         frontend_tools=thread.frontend_tools,
         context=thread.context.by_agent,
         expire_after=thread.expire_after,
+        priority=thread.own_priority,
         tenant=thread.identity.tenant,
     ).fitting()
 
