@@ -107,6 +107,13 @@ def test_entries_that_were_not_sent_stay_in_the_tail_whatever_their_size() -> No
     assert [len(long_conversation().tail(0, at_least=n).messages) for n in (0, 1, 2, 3)] == [0, 1, 4, 4]
 
 
+def test_a_transcript_that_was_rewound_and_not_sent_has_a_tail() -> None:
+    """A thread may continue as new right after a rollback."""
+    first = Transcript().appending(FIRST, "input:0")
+    rewound = first.appending(SECOND, "input:1").rewound(first.position)
+    assert rewound.tail(0).messages == (FIRST,)
+
+
 def test_the_tail_has_results_whose_calls_are_archived() -> None:
     whole = long_conversation()
     calls = next(number for number, message in enumerate(whole.messages) if message.tool_calls)

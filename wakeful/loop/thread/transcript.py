@@ -92,7 +92,9 @@ class Transcript:
                 break
             if self.messages[place].role is not Role.TOOL:
                 start = place
-        start = min(start, total - at_least)  # results may come first, if the message with their calls is archived
+        # Results may come first, if the message with their calls is archived; after a rollback, there are more sources
+        # than entries.
+        start = max(0, min(start, total - at_least))
         before = self.position_at(self.before.length + start)
         assert before is not None  # it is one of its own positions
         return Transcript(messages=self.messages[start:], digest=self.digest, before=before)
