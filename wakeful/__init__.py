@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from wakeful.authoring.state import State, StateKey
     from wakeful.authoring.tool import Tool, ToolContext, tool
     from wakeful.client.approvals import PendingDecision
+    from wakeful.client.changes import Changed
     from wakeful.client.client import Client
     from wakeful.client.deletion.delete import DeleteReceipt
     from wakeful.client.diagnosis.causes import Diagnosis
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from wakeful.contract.errors import (
         CallerError,
         CannotDecode,
+        ChangeRefused,
         ConfigurationError,
         ConnectionFailed,
         DecisionRefused,
@@ -77,10 +79,13 @@ if TYPE_CHECKING:
         EventRecord,
         Handoff,
         InferenceComplete,
+        MessageEdited,
         MessageReceived,
         MessagesRead,
+        MessagesWithdrawn,
         PluginEvent,
         ReasoningDelta,
+        RulesRevoked,
         RunFinish,
         RunStart,
         StreamReset,
@@ -118,7 +123,7 @@ if TYPE_CHECKING:
     )
     from wakeful.contract.tasks import TaskStatus
     from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolResult, ToolStatus
-    from wakeful.contract.views import StatusView
+    from wakeful.contract.views import PermissionsView, QueuedMessage, RuleScope, ScopedRule, StatusView
     from wakeful.permissions.parsing import parse_pattern
     from wakeful.permissions.patterns import ToolPattern
     from wakeful.plugins.deferred_tools.plugin import DeferredTools, DeferredToolsSettings, DeferRule
@@ -158,6 +163,8 @@ __all__ = [
     "CallStartPart",
     "CallerError",
     "CannotDecode",
+    "ChangeRefused",
+    "Changed",
     "Client",
     "ConfigurationError",
     "ConnectionFailed",
@@ -192,9 +199,11 @@ __all__ = [
     "LoopDetection",
     "MaxRounds",
     "Message",
+    "MessageEdited",
     "MessageReceived",
     "MessageRefused",
     "MessagesRead",
+    "MessagesWithdrawn",
     "ModelRequest",
     "ModelResponse",
     "ModelSettings",
@@ -206,6 +215,7 @@ __all__ = [
     "OtherTenant",
     "PendingDecision",
     "PermissionPolicy",
+    "PermissionsView",
     "Plugin",
     "PluginEvent",
     "PostgresProfileStore",
@@ -222,6 +232,7 @@ __all__ = [
     "Provider",
     "ProviderError",
     "ProviderErrorKind",
+    "QueuedMessage",
     "ReasoningDelta",
     "ReasoningPart",
     "Registry",
@@ -236,6 +247,8 @@ __all__ = [
     "RewriteText",
     "Role",
     "Rule",
+    "RuleScope",
+    "RulesRevoked",
     "RunEnd",
     "RunFinish",
     "RunIdentity",
@@ -243,6 +256,7 @@ __all__ = [
     "RunResult",
     "RunStart",
     "RunStatus",
+    "ScopedRule",
     "ScriptedModel",
     "Skills",
     "SkillsSettings",
@@ -326,6 +340,7 @@ _EXPORTS = {
     "wakeful.authoring.state": "State StateKey",
     "wakeful.authoring.tool": "Tool ToolContext tool",
     "wakeful.client.approvals": "PendingDecision",
+    "wakeful.client.changes": "Changed",
     "wakeful.client.client": "Client",
     "wakeful.client.deletion.delete": "DeleteReceipt",
     "wakeful.client.diagnosis.causes": "Diagnosis",
@@ -336,13 +351,13 @@ _EXPORTS = {
     "wakeful.contract.context": "ContextMessage ContextPolicy ContextTarget",
     "wakeful.contract.decisions": "Decision DecisionAction ExpiryAction ResumeMode ToolCallResume",
     "wakeful.contract.errors": (
-        "CallerError CannotDecode ConfigurationError ConnectionFailed DecisionRefused MessageRefused NoAnswer "
-        "OtherTenant ProviderError ProviderErrorKind ThreadBusy ThreadExists ThreadExpired ThreadNotFound ToolError "
-        "WakefulError WorkerExhausted"
+        "CallerError CannotDecode ChangeRefused ConfigurationError ConnectionFailed DecisionRefused MessageRefused "
+        "NoAnswer OtherTenant ProviderError ProviderErrorKind ThreadBusy ThreadExists ThreadExpired ThreadNotFound "
+        "ToolError WakefulError WorkerExhausted"
     ),
     "wakeful.contract.events": (
-        "EventRecord Handoff InferenceComplete MessageReceived MessagesRead PluginEvent ReasoningDelta RunFinish "
-        "RunStart StreamReset TextDelta ToolCallDone ToolCallReady"
+        "EventRecord Handoff InferenceComplete MessageEdited MessageReceived MessagesRead MessagesWithdrawn "
+        "PluginEvent ReasoningDelta RulesRevoked RunFinish RunStart StreamReset TextDelta ToolCallDone ToolCallReady"
     ),
     "wakeful.contract.gates": "Verdict",
     "wakeful.contract.inference": "ModelRequest ModelResponse StopReason",
@@ -360,7 +375,7 @@ _EXPORTS = {
     ),
     "wakeful.contract.tasks": "TaskStatus",
     "wakeful.contract.tools": "FrontendTool ToolDescriptor ToolResult ToolStatus",
-    "wakeful.contract.views": "StatusView",
+    "wakeful.contract.views": "PermissionsView QueuedMessage RuleScope ScopedRule StatusView",
     "wakeful.permissions.parsing": "parse_pattern",
     "wakeful.permissions.patterns": "ToolPattern",
     "wakeful.plugins.deferred_tools.plugin": "DeferRule DeferredTools DeferredToolsSettings",

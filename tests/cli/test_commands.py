@@ -25,7 +25,8 @@ from wakeful.contract.errors import ConfigurationError, WakefulError
 from wakeful.contract.runs import NaturalEnd, RunResult
 
 ALL = [
-    *("demo", "dev", "worker", "run", "chat", "send", "inbox", "approve", "deny", "decide", "status", "show", "watch"),
+    *("demo", "dev", "worker", "run", "chat", "send", "queue", "edit", "withdraw"),
+    *("inbox", "approve", "deny", "decide", "permissions", "revoke", "status", "show", "watch"),
     *("tree", "why", "fork", "rewind", "diff", "cancel", "close", "undelivered", "replay"),
 ]
 

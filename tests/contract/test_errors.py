@@ -35,6 +35,7 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
     assert {"WakefulError": tree(WakefulError)} == {
         "WakefulError": {
             "CallerError": {
+                "ChangeRefused": {},
                 "DecisionRefused": {},
                 "MessageRefused": {"OtherTenant": {}},
                 "ThreadBusy": {},

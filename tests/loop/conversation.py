@@ -9,8 +9,10 @@ from pydantic import JsonValue
 from wakeful.contract.events import (
     AgentEvent,
     MailArrived,
+    MessageEdited,
     MessageReceived,
     MessagesRead,
+    MessagesWithdrawn,
     NoteAdded,
     RunFinish,
     RunStart,
@@ -52,8 +54,11 @@ class Conversation:
 
     def add(self, event: AgentEvent) -> None:
         match event:
-            case MessageReceived(message=message):
+            case MessageReceived(message=message) | MessageEdited(message=message):
                 self.received[message.id] = message.role, message.text
+            case MessagesWithdrawn(message_ids=ids):
+                for id in ids:
+                    del self.received[id]
             case MailArrived(message_id=id, text=text):
                 self.received[id] = Role.USER, text
             case RunStart(run_id=run_id, message_ids=ids):

@@ -65,19 +65,23 @@ from wakeful.loop.machine.facts import (
     CancelRequested,
     ChildClosed,
     Delivered,
+    EditRequested,
     Fact,
     HooksReturned,
     InferenceReturned,
     LoopFailed,
     MailReceived,
     MessagesSubmitted,
+    RevocationRequested,
     SignalMalformed,
     TimerFired,
     ToolReturned,
+    WithdrawalRequested,
     WorkCancelled,
     WorkFailed,
 )
 from wakeful.loop.machine.state import REVISION
+from wakeful.loop.thread.submissions import INLINE_BYTES
 
 T = TypeVar("T")
 
@@ -153,7 +157,8 @@ class World:
     def move(self) -> None:
         if self.dice.one_in(6):
             self.run.continue_as_new()
-        moves = (*[self.end_work] * 7, *[self.decide] * 5, self.submit, self.pass_time, self.repeat, self.malform)
+        others = (self.submit, self.change, self.pass_time, self.repeat, self.malform)
+        moves = (*[self.end_work] * 7, *[self.decide] * 5, *others)
         if self.has_subagents:
             moves = (*moves, *[self.end_child] * 3, *[self.mail] * 2)
         self.dice.one_of(*moves)()
@@ -352,6 +357,18 @@ class World:
         overrides = dice.mostly(None, InferenceOverrides(max_tokens=9), InferenceOverrides(max_tokens=9))
         on_busy = dice.one_of(*[OnBusy.ENQUEUE] * 4, *OnBusy)
         self.run.feed(MessagesSubmitted(messages, on_busy, overrides=overrides))
+
+    def change(self) -> None:
+        """Withdraw or edit messages, or revoke rules, of which there may be none."""
+        dice = self.dice
+        request_id, some = dice.one_of(None, "q1", "q2"), tuple(dice.one_of(*"vwxyz", "r1:1") for _ in range(2))
+        edited = input_message(some[0]).model_copy(update={"content": dice.one_of("edited", "e" * INLINE_BYTES)})
+        changes: tuple[Fact, ...] = (
+            WithdrawalRequested(some, request_id),
+            EditRequested(edited, request_id),
+            RevocationRequested(("look", "pay"), request_id),
+        )
+        self.run.feed(dice.one_of(*changes))
 
     def pass_time(self) -> None:
         """A timer fires: when the next alarm is due, or at any other time."""

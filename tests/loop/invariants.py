@@ -26,6 +26,7 @@ from wakeful.contract.events import (
 from wakeful.contract.gates import Block, Verdict
 from wakeful.contract.inference import Rewind
 from wakeful.contract.messages import Message, Role
+from wakeful.contract.outcomes import OutcomeStatus
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Blocked, OnBusy, RunStatus, ThreadMode, Usage
 from wakeful.contract.transcript import EMPTY_DIGEST, assistant_message, chained, tool_message
@@ -39,11 +40,13 @@ from wakeful.loop.machine.facts import (
     ChildSettled,
     DecisionsReceived,
     Delivered,
+    EditRequested,
     Fact,
     HooksReturned,
     InferenceReturned,
     LoopFailed,
     MessagesSubmitted,
+    RevocationRequested,
     TimerFired,
     ToolReturned,
     WorkCancelled,
@@ -170,6 +173,12 @@ class CheckedRun:
             self.block_reasons.add((effects.block or "") if effects else "")
         if isinstance(fact, LoopFailed):
             self.abandoned |= before.in_flight
+        if isinstance(fact, EditRequested):
+            source = ids.source(ids.FromSubmit(before.counters.submissions + 1, 0))
+            self.entries[source] = fact.message.as_message("")
+        if isinstance(fact, RevocationRequested):
+            self.decisions.allowed.difference_update(fact.tools)
+            self.allowed_before.difference_update(fact.tools)
         if isinstance(fact, MessagesSubmitted):
             if _is_refused(before, fact):
                 return
@@ -275,8 +284,8 @@ class CheckedRun:
                 self.overdue.add(event.suspension_id)
             case "task_changed" | "child_started" | "mail_received":
                 assert not isinstance(before.stage, Done)
-            case "message_received":
-                pass  # also after the end: the execution that wakes the thread reads it
+            case "message_received" | "messages_withdrawn" | "message_edited" | "rules_revoked":
+                pass  # also after the end: the execution that wakes the thread continues with it
             case "signal_refused":
                 assert isinstance(before.stage, Done | Idle) or self.run_id not in self.ended, "the end comes last"
             case _:
@@ -333,7 +342,8 @@ class CheckedRun:
             assert isinstance(state.stage, Done), "the end comes last"
             before_unread, unread = before.stage.result.unread, state.stage.result.unread
             assert state.stage.result == before.stage.result.model_copy(update={"unread": unread})
-            assert set(before_unread) <= set(unread)
+            withdrawn = {outcome.id for outcome in state.outcomes if outcome.status is OutcomeStatus.WITHDRAWN}
+            assert set(before_unread) - withdrawn <= set(unread)
             assert state.transcript == before.transcript
             assert all(isinstance(command, SendSignal) for command in moved.commands), "a message is returned"
         elif isinstance(state.stage, Idle):
@@ -372,13 +382,15 @@ class CheckedRun:
         assert expected == []
 
     def _loses_no_message(self, before: Thread) -> None:
-        """Every accepted message is read, is queued, or was undone by a rollback."""
+        """Every accepted message is read, is queued, was undone by a rollback, or was withdrawn."""
         read = {message.id for message in self.thread.transcript.messages}
         waiting = [submitted.message.id for submitted in (*self.thread.steering, *self.thread.queued)]
         removed = {message.id for message in before.transcript.messages} - read
         assert not removed or self.may_undo
         self.undone |= removed
-        assert self.accepted <= {*read, *waiting, *self.undone}
+        withdrawn = {outcome.id for outcome in self.thread.outcomes if outcome.status is OutcomeStatus.WITHDRAWN}
+        assert self.accepted <= {*read, *waiting, *self.undone, *withdrawn}
+        assert withdrawn.isdisjoint({*read, *waiting})
         assert len(waiting) == len({*waiting, *read} - read)
         assert len(read) == len(self.thread.transcript.messages)
         if isinstance(self.thread.stage, Done):

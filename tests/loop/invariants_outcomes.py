@@ -9,10 +9,11 @@ from wakeful.loop.machine.state import Thread
 
 def check_outcomes(thread: Thread) -> None:
     """Check what the thread remembers against its queue, its transcript and its held decisions."""
-    messages = {outcome.id: outcome for outcome in thread.outcomes if not outcome.calls}
-    names = Counter((outcome.id, name) for outcome in thread.outcomes for name in outcome.calls)
-    assert len(messages) == sum(not outcome.calls for outcome in thread.outcomes), "a message has one outcome"
-    assert not names or max(names.values()) == 1, "a decision has one outcome for each name of a call"
+    messages = {outcome.id: outcome for outcome in thread.outcomes if outcome.is_message}
+    others = [outcome for outcome in thread.outcomes if not outcome.is_message]
+    names = Counter((outcome.id, name) for outcome in others for name in outcome.calls or (outcome.subject,))
+    assert len(messages) == sum(outcome.is_message for outcome in thread.outcomes), "a message has one outcome"
+    assert not names or max(names.values()) == 1, "a decision or a change has one outcome for each name"
     waiting = {"queued": thread.queued, "steering": thread.steering}
     for status, later in ((status, later) for status, queue in waiting.items() for later in queue):
         is_lost = isinstance(thread.stage, Done) and not later.internal

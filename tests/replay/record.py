@@ -72,6 +72,21 @@ async def malformed_signals(client: Client, thread: str) -> None:
     await decide_first(client, thread, "resume")
 
 
+async def changes(client: Client, thread: str) -> None:
+    """Messages are edited and withdrawn, and a rule is revoked, while a call waits for its decision."""
+    await client.start("tester", "approve", thread_id=thread, mode=ThreadMode.THREAD)
+    await until_status(client, thread, RunStatus.WAITING)
+    for id in ("m1", "m2"):
+        await client.send(thread, "add", message_id=id)
+    await client.edit(thread, "m1", f"hi {'x' * 5_000}", request_id="e1", confirm=True)
+    await client.withdraw(thread, ["m2", "m9"], request_id="w1", confirm=True)
+    await client.handle(thread).signal(names.SIGNAL_REVOKE, {"tools": ["pay"]})
+    await client.handle(thread).signal(names.SIGNAL_EDIT, 13)
+    await decide_first(client, thread, "resume")
+    await until_runs(client, thread, 2)
+    await client.close(thread)
+
+
 async def frontend_tool(client: Client, thread: str) -> None:
     await client.start("tester", "browse", thread_id=thread, frontend_tools=[FrontendTool(id="open_page")])
     await decide_first(client, thread, "resume", result="hi")
@@ -439,6 +454,7 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             parallel_calls,
             call_cancelled_by_decision,
             malformed_signals,
+            changes,
             frontend_tool,
             cancelled_while_suspended,
             cancelled_by_temporal_in_a_tool,

@@ -22,7 +22,7 @@ from tests.simulation.continuity import (
 from tests.simulation.core import Core, completed_part, replayed
 from tests.simulation.execution import Execution
 from tests.simulation.machines import StrictDifference
-from tests.simulation.people import Sent
+from tests.simulation.people import Change, Sent
 from tests.simulation.server import TERMINATED
 from tests.simulation.service import CONVERTER
 from tests.simulation.workers import WORKFLOWS, retrieve
@@ -197,6 +197,10 @@ def check_messages(world: World, seen: dict[str, Observed]) -> None:
             continue
         if sent.message_id and sent.message_id not in observed.outcomes:
             raise Violated(f"{sent.thread_id} does not know what became of message {sent.message_id}")
+    for change in world.people.changes:
+        observed = seen.get(change.sent.thread_id)
+        if observed is not None and observed.thread is not None and change.sent.thread_id not in world.people.disturbed:
+            _check_change(change, observed.thread)
     for thread_id, observed in seen.items():
         if observed.thread is not None and thread_id not in world.people.disturbed:
             _check_outcomes(thread_id, observed.thread)
@@ -224,10 +228,24 @@ def _check_outcomes(thread_id: str, thread: Thread) -> None:
                 raise Violated(f"{thread_id} has closed without {outcome.id}, which no run has read")
             case OutcomeStatus.QUEUED | OutcomeStatus.STEERING if outcome.id not in waiting:
                 raise Violated(f"{thread_id} has lost {outcome.id}, which waits for a run")
+            case OutcomeStatus.WITHDRAWN if outcome.id in waiting | read:
+                raise Violated(f"{thread_id} has {outcome.id}, which was withdrawn")
             case OutcomeStatus.READ if outcome.id not in read and not thread.transcript.before.length:
                 raise Violated(f"{thread_id} has lost {outcome.id}, which a run has read")
             case _:
                 pass
+
+
+def _check_change(change: Change, thread: Thread) -> None:
+    """A withdrawal that was confirmed is the outcome of its message; no run reads a text that was replaced."""
+    if not change.is_applied:
+        return
+    id, where = change.sent.message_id, change.sent.thread_id
+    status = next((outcome.status for outcome in thread.outcomes if outcome.id == id and outcome.is_message), None)
+    if change.text is None and status not in (None, OutcomeStatus.WITHDRAWN):
+        raise Violated(f"{where} has confirmed that {id} is withdrawn, but it is {status}")
+    if change.text is not None and any(message.text == change.sent.text for message in thread.transcript.messages):
+        raise Violated(f"{where} has read {id} as it was before an edit that it has confirmed")
 
 
 def _check_plain_messages(thread_id: str, sent: list[Sent], observed: Observed) -> None:

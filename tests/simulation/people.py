@@ -15,6 +15,7 @@ from tests.simulation.instances import updates_of
 from tests.simulation.service import CONVERTER, Network, SimulatedService, client_of
 from tests.simulation.virtual_loop import VirtualLoop
 from tests.simulation.workload import MISSING_AGENT, ROOT_AGENTS, decision_result
+from wakeful.client.changes import Changed
 from wakeful.client.client import Client
 from wakeful.contract import names
 from wakeful.contract.budgets import Spent
@@ -38,10 +39,25 @@ WATCHED = 0.15
 UPDATES = tuple(updates_of(AgentRun))
 """The updates that the workflow has: a client may use any."""
 
-READS = ("status", "transcript", "events", "state")
+READS = ("status", "transcript", "events", "state", "queued", "permissions")
 DECISIONS = ("resume", "resume", "cancel", "edit", "confirm", "confirm", "always", "repeat", "stale")
 VERBS = frozenset(
-    {"send", "ask-for", "resend", "submit", "junk", "stray", "decide", "update", "look-at", "cancel", "close"}
+    {
+        "send",
+        "ask-for",
+        "resend",
+        "withdraw",
+        "edit",
+        "revoke",
+        "submit",
+        "junk",
+        "stray",
+        "decide",
+        "update",
+        "look-at",
+        "cancel",
+        "close",
+    }
     | {"undelivered", "temporal-cancel", "terminate", "fork", "rewind"}
 )
 
@@ -54,6 +70,9 @@ JUNK: tuple[tuple[str, object], ...] = (
     (names.SIGNAL_SUBMIT, {"input": ""}),
     (names.SIGNAL_SUBMIT, 7),
     (names.SIGNAL_CANCEL, "now"),
+    (names.SIGNAL_EDIT, {"message": {"content": "which?"}}),
+    (names.SIGNAL_WITHDRAW, []),
+    (names.SIGNAL_REVOKE, None),
     (names.SIGNAL_CHILD_SETTLED, {"work_id": "delegate-9-9"}),
     (names.SIGNAL_DELIVER, None),
     (names.SIGNAL_BUDGET_GRANT, {"work_id": "x"}),
@@ -96,6 +115,21 @@ class Sent:
 
 
 @dataclass
+class Change:
+    """A message that a client asked to withdraw, or to replace by this text, and what it was told."""
+
+    sent: Sent
+    text: str | None
+    task: "asyncio.Task[Changed | None]"
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether the thread has confirmed it."""
+        task = self.task
+        return task.done() and not task.cancelled() and task.exception() is None and task.result() is not None
+
+
+@dataclass
 class Asked:
     """A call of a client verb, and its task."""
 
@@ -111,6 +145,7 @@ class People:
     world: "World"
     sent: list[Sent] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
     known_calls: list[tuple[str, str]] = field(default_factory=list)
     """Thread and call of every suspension that a person has seen."""
     disturbed: set[str] = field(default_factory=set)
@@ -161,6 +196,7 @@ class People:
             f"read-{random.choice(READS)} {thread}",
             f"look-at {thread}",
             f"decide {thread} {random.randint(1, 6)}-{random.randint(1, 3)} early",
+            f"revoke {thread} {self.number}",
         ]
         cold = [execution.workflow_id for execution in self.network.server.open if self.world.is_in_no_cache(execution)]
         actions += [f"look-at {thread_id}" for thread_id in cold] * 2
@@ -168,6 +204,8 @@ class People:
             actions += [f"update {thread_id} {call_id} {name} {self.number}" for name in UPDATES] * 2
         if self.sent:
             actions.append(f"resend {random.randrange(len(self.sent))}")
+            recent = random.randrange(max(0, len(self.sent) - 4), len(self.sent))
+            actions += [f"withdraw {recent} {self.number}", f"edit {recent} {self.number}"]
         for thread_id, call_id, topic in questions:
             how = random.choice(DECISIONS) if topic or random.random() < 0.5 else "always"
             actions += [f"decide {thread_id} {call_id} {how}"] * 2
@@ -290,6 +328,37 @@ class People:
         if sent.message_id:
             send = self.client.send(sent.thread_id, sent.text, on_busy=sent.on_busy, message_id=sent.message_id)
             self._call(f"resend {sent.message_id}", send)
+
+    def _withdraw(self, index: str, number: str) -> None:
+        """Withdraw a message; a client without the library sends the signal alone."""
+        sent, id = self._sent_or_unknown(index), f"withdraw{number}"
+        if not sent.message_id or int(number) % 2:
+            named = {"message_ids": [sent.message_id or "submit:1:0"], "request_id": id}
+            self._signal(sent.thread_id, names.SIGNAL_WITHDRAW, named)
+            return
+        change = self.client.withdraw(sent.thread_id, [sent.message_id], request_id=id, confirm=True)
+        self.changes.append(Change(sent, None, self._call(f"withdraw {sent.message_id}", change)))
+
+    def _edit(self, index: str, number: str) -> None:
+        """Replace a message; some of the texts are too long to be spelled out in an inference input."""
+        sent, text = self._sent_or_unknown(index), f"edited {number} " + "x" * (2_500 * (int(number) % 3 == 0))
+        if not sent.message_id or int(number) % 2:
+            message = {"id": sent.message_id or "submit:1:0", "content": text}
+            self._signal(sent.thread_id, names.SIGNAL_EDIT, {"message": message})
+            return
+        change = self.client.edit(sent.thread_id, sent.message_id, text, request_id=f"edit{number}", confirm=True)
+        self.changes.append(Change(sent, text, self._call(f"edit {sent.message_id}", change)))
+
+    def _revoke(self, thread: str, number: str) -> None:
+        """Revoke the rules that the thread has; else one that it does not have."""
+        execution = self.network.server.current.get(thread)
+        state = self.thread_of(execution) if execution is not None else None
+        tools = [rule.tool for rule in state.permissions] if state is not None else []
+        self._signal(thread, names.SIGNAL_REVOKE, {"tools": tools or ["pay"], "request_id": f"revoke{number}"})
+
+    def _sent_or_unknown(self, index: str) -> Sent:
+        place = int(index)
+        return self.sent[place] if place < len(self.sent) else Sent(THREADS[0], "", "never sent", OnBusy.ENQUEUE)
 
     def _submit(self, thread: str, on_busy: str, number: str) -> None:
         """A plain Temporal client gives its message no id."""

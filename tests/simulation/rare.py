@@ -296,6 +296,9 @@ SIGNALS = (
     "stray t1 task-event 5",
     "junk t1 0",
     "decide t1 9-9 early",
+    "withdraw 0 1",
+    "edit 0 1",
+    "revoke t1 9",
 )
 """Signals that do not change the stage; those of `LAST` do."""
 
@@ -310,6 +313,9 @@ SIGNAL_FACTS = (
     "ChildSettled",
     "DecisionsReceived",
     "MessagesSubmitted",
+    "WithdrawalRequested",
+    "EditRequested",
+    "RevocationRequested",
     "CancelRequested",
     "SignalMalformed",
 )

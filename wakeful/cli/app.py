@@ -25,12 +25,17 @@ SECTIONS = {
         "run": "Start a run, show its events and print its answer.",
         "chat": "Talk to an agent on a thread.",
         "send": "Send a message to a thread, and do not wait for the answer.",
+        "queue": "List the messages of a thread that no run has read.",
+        "edit": "Replace the text of a message that no run has read.",
+        "withdraw": "Withdraw messages of a thread that no run has read.",
     },
     "Decide": {
         "inbox": "List every pending decision, oldest first.",
         "approve": "Resume suspended tool calls.",
         "deny": "Cancel suspended tool calls.",
         "decide": "Resume or cancel one tool call, even before it suspends.",
+        "permissions": "List the permission rules that apply to a thread.",
+        "revoke": "Revoke permission rules that were added to a thread.",
     },
     "Inspect": {
         "status": "Show what a thread is doing and what it waits for.",

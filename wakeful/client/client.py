@@ -14,6 +14,7 @@ from wakeful.client.approvals import InboxFilter, PendingDecision, decide, pendi
 from wakeful.client.at_step import ThreadAtStep, read_at_step
 from wakeful.client.branching.fork import ForkRequest, fork_thread
 from wakeful.client.branching.rewind import Rewound, plan_rewind, rewind
+from wakeful.client.changes import Changed, change, read_queued
 from wakeful.client.confirming import DecisionStatus, confirm_message
 from wakeful.client.deletion.delete import DeleteReceipt, delete_thread
 from wakeful.client.diagnosis.causes import Diagnosis
@@ -38,11 +39,18 @@ from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
-from wakeful.contract.requests import TITLE_LENGTH, RunRequest, Submission
+from wakeful.contract.requests import (
+    TITLE_LENGTH,
+    EditRequest,
+    RevokeRequest,
+    RunRequest,
+    Submission,
+    WithdrawRequest,
+)
 from wakeful.contract.runs import OnBusy, Priority, RunResult, ThreadMode
 from wakeful.contract.state import StateView
 from wakeful.contract.tools import FrontendTool
-from wakeful.contract.views import EventsPage, StatusView
+from wakeful.contract.views import EventsPage, PermissionsView, QueuedMessage, StatusView
 from wakeful.rpc_errors import error_of
 from wakeful.undecodable import decoding
 
@@ -398,6 +406,77 @@ class Client:
                 input=messages, on_busy=OnBusy(on_busy), tenant=tenant, user=user, metadata=dict(metadata or {})
             )
         await self._signal(thread_id, names.SIGNAL_SUBMIT, submission)
+
+    async def queued(self, thread_id: str) -> list[QueuedMessage]:
+        """The messages and mail that no run has read, in the order in which runs read them."""
+        return await read_queued(self.reader, thread_id)
+
+    async def withdraw(
+        self, thread_id: str, message_ids: Sequence[str], *, request_id: str | None = None, confirm: bool = False
+    ) -> Changed | None:
+        """Withdraw messages that no run has read; a run that a message interrupts is cancelled nevertheless.
+
+        The signal is durable when this returns. With `confirm`, this waits until the thread has handled it, and returns
+        which messages are withdrawn, and why the others are not.
+
+        Args:
+            request_id: sending a request with the same id again has no effect.
+
+        Raises:
+            ChangeRefused: the thread is closed; with `confirm`, also when no message was withdrawn.
+            NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be handled.
+        """
+        with rejecting_invalid():
+            request = WithdrawRequest(message_ids=tuple(message_ids), request_id=request_id)
+        return await change(self.reader, thread_id, request, is_confirmed=confirm)
+
+    async def edit(
+        self,
+        thread_id: str,
+        message_id: str,
+        message: str | InputMessage,
+        *,
+        request_id: str | None = None,
+        confirm: bool = False,
+    ) -> Changed | None:
+        """Replace a message that no run has read; it keeps its id and its place.
+
+        Args:
+            request_id: sending a request with the same id again has no effect.
+            confirm: wait until the thread has handled it, to see whether it came too late.
+
+        Raises:
+            CallerError: the message is too large.
+            ChangeRefused: the thread is closed; with `confirm`, also when the message was not edited.
+            NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be handled.
+        """
+        with rejecting_invalid():
+            written = InputMessage(content=message) if isinstance(message, str) else message
+            request = EditRequest(message=written.model_copy(update={"id": message_id}), request_id=request_id)
+        return await change(self.reader, thread_id, request, is_confirmed=confirm)
+
+    async def permissions(self, thread_id: str) -> PermissionsView:
+        """The permission rules of the thread's agent, of the thread, and of its newest run."""
+        return await self.reader.query(thread_id, names.QUERY_PERMISSIONS, PermissionsView)
+
+    async def revoke(
+        self, thread_id: str, tools: Sequence[str], *, request_id: str | None = None, confirm: bool = False
+    ) -> Changed | None:
+        """Revoke rules that decisions with `always` have added to the thread, by their `tool`.
+
+        It applies to calls that start afterwards.
+
+        Args:
+            request_id: sending a request with the same id again has no effect.
+            confirm: wait until the thread has handled it, and return which rules are revoked.
+
+        Raises:
+            ChangeRefused: the thread is closed; with `confirm`, also when no rule was revoked.
+            NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be handled.
+        """
+        with rejecting_invalid():
+            request = RevokeRequest(tools=tuple(tools), request_id=request_id)
+        return await change(self.reader, thread_id, request, is_confirmed=confirm)
 
     async def cancel(self, thread_id: str, *, reason: str | None = None) -> None:
         """Cancel the active run; wait for `result` to know that it has ended."""

@@ -1,4 +1,4 @@
-"""Confirm decisions and messages: wait until the thread has handled their signal, and read what became of them.
+"""Confirm decisions, messages and changes: wait until the thread has handled their signal, and read the outcome.
 
 The signal is in history before this begins, so nothing that happens here can lose it. It was handled when a workflow
 task has completed that started after it; the worker that ran this task then has the outcome in memory.
@@ -21,9 +21,15 @@ from wakeful.client.queries import query
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.decisions import Decision
-from wakeful.contract.errors import CallerError, DecisionRefused, MessageRefused, NoAnswer
+from wakeful.contract.errors import CallerError, ChangeRefused, DecisionRefused, MessageRefused, NoAnswer
 from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
-from wakeful.contract.requests import parse_decisions, parse_submission
+from wakeful.contract.requests import (
+    parse_decisions,
+    parse_edit,
+    parse_revoke,
+    parse_submission,
+    parse_withdraw,
+)
 from wakeful.contract.views import OutcomesView
 from wakeful.history.decoder import Payloads
 from wakeful.rpc_errors import error_of
@@ -103,12 +109,35 @@ async def confirm_message(reader: ThreadReader, thread_id: str, message_id: str)
     return outcome.status
 
 
+async def confirm_change(reader: ThreadReader, thread_id: str, request_id: str) -> tuple[Outcome, ...]:
+    """What became of a change whose signal was sent, for each message or rule that it names.
+
+    Raises:
+        ChangeRefused: the thread was terminated before it handled the signal.
+        NoAnswer: no worker handled the signal in time.
+    """
+    try:
+        async with asyncio.timeout(HANDLED_WITHIN_SECONDS):
+            await _wait_until_handled(reader.temporal, thread_id, frozenset((request_id,)))
+            return await _read_outcomes(reader, thread_id, (request_id,))
+    except DecisionRefused as error:
+        raise ChangeRefused(thread_id, error.reason) from error
+    except TimeoutError as error:
+        raise NoAnswer(
+            f"no worker has handled the change in time; it is recorded in the history of thread {thread_id!r} and will "
+            f"be handled as soon as a worker runs on its task queue (request id {request_id!r}; sending it again with "
+            "the same id is safe)"
+        ) from error
+    except RPCError as error:
+        raise error_of(error, thread_id) from error
+
+
 async def _message_outcome(reader: ThreadReader, thread_id: str, message_id: str) -> Outcome:
     """The outcome, as soon as the thread knows it: one that is being woken reads its conversation first."""
     pause = FIRST_PAUSE_SECONDS
     while True:
         outcomes = await _read_outcomes(reader, thread_id, (message_id,))
-        if found := [outcome for outcome in outcomes if not outcome.calls]:
+        if found := [outcome for outcome in outcomes if outcome.is_message]:
             return found[0]
         await asyncio.sleep(pause)
         pause = min(2 * pause, MAX_PAUSE_SECONDS)
@@ -164,7 +193,7 @@ async def _progress(temporal: Client, thread_id: str, run_id: str, ids: frozense
 
 
 async def _signalled_ids(payloads: Payloads, event: HistoryEvent) -> set[str | None]:
-    """The ids of the decisions or messages that a signal has; none if it is malformed."""
+    """The ids of the decisions, messages or requests that a signal has; none if it is malformed."""
     signal = event.workflow_execution_signaled_event_attributes
     try:
         match signal.signal_name:
@@ -174,6 +203,12 @@ async def _signalled_ids(payloads: Payloads, event: HistoryEvent) -> set[str | N
             case names.SIGNAL_SUBMIT:
                 submission = await payloads.signal(signal.input, parse_submission)
                 return {message.id for message in submission.messages}
+            case names.SIGNAL_WITHDRAW:
+                return {(await payloads.signal(signal.input, parse_withdraw)).request_id}
+            case names.SIGNAL_EDIT:
+                return {(await payloads.signal(signal.input, parse_edit)).request_id}
+            case names.SIGNAL_REVOKE:
+                return {(await payloads.signal(signal.input, parse_revoke)).request_id}
             case _:
                 return set()
     except CallerError:  # another client's

@@ -2,6 +2,7 @@
 
     WakefulError
     ├── CallerError             the request was wrong: change it
+    │   ├── ChangeRefused         the thread rejected the change of a message or a rule, for a reason
     │   ├── DecisionRefused       the run rejected the decision, for a reason
     │   ├── MessageRefused        the thread rejected the message, for a reason
     │   │   └── OtherTenant         it belongs to another tenant
@@ -39,6 +40,15 @@ class WakefulError(Exception):
 
 class CallerError(WakefulError):
     """The request was wrong."""
+
+
+class ChangeRefused(CallerError):
+    """The thread rejected a withdrawal, an edit or a revocation, such as because it came too late."""
+
+    def __init__(self, thread_id: str, reason: str) -> None:
+        super().__init__(f"thread {thread_id!r} rejected the change: {reason}")
+        self.thread_id = thread_id
+        self.reason = reason
 
 
 class DecisionRefused(CallerError):

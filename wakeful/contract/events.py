@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue
 
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.messages import Message
+from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity, RunStatus, Termination, Usage
 from wakeful.contract.tasks import Task
 from wakeful.contract.tools import ToolResult
@@ -65,6 +66,20 @@ class MessageReceived(Wire):
 
     event_type: Literal["message_received"] = "message_received"
     message: Message
+
+
+class MessageEdited(Wire):
+    """A client replaced a message that no run has read: this one, with the same id, enters the conversation."""
+
+    event_type: Literal["message_edited"] = "message_edited"
+    message: Message
+
+
+class MessagesWithdrawn(Wire):
+    """A client withdrew messages that were received: no run reads them."""
+
+    event_type: Literal["messages_withdrawn"] = "messages_withdrawn"
+    message_ids: tuple[str, ...]
 
 
 class MessagesRead(Wire):
@@ -288,6 +303,13 @@ class HookFailed(Wire):
     error: str
 
 
+class RulesRevoked(Wire):
+    """A client revoked permission rules of the thread."""
+
+    event_type: Literal["rules_revoked"] = "rules_revoked"
+    rules: tuple[Rule, ...]
+
+
 class StateConflict(Wire):
     """State writes were rejected as a whole: one conflicts with a concurrent write, or is invalid."""
 
@@ -302,6 +324,8 @@ AgentEvent = Annotated[
     RunStart
     | RunFinish
     | MessageReceived
+    | MessageEdited
+    | MessagesWithdrawn
     | MessagesRead
     | NoteAdded
     | StepStart
@@ -332,6 +356,7 @@ AgentEvent = Annotated[
     | MailArrived
     | PluginEvent
     | HookFailed
+    | RulesRevoked
     | StateConflict,
     Field(discriminator="event_type"),
 ]

@@ -16,6 +16,12 @@ SIGNAL_CLOSE = "close"
 """Cancel the run under way, if there is one, and complete the thread's workflow."""
 SIGNAL_UNDELIVERED = "undelivered"
 """Send undelivered messages again, or drop them."""
+SIGNAL_WITHDRAW = "withdraw"
+"""Withdraw messages that no run has read."""
+SIGNAL_EDIT = "edit"
+"""Replace a message that no run has read. It counts as a submission: inference inputs may refer to its content."""
+SIGNAL_REVOKE = "revoke"
+"""Revoke permission rules of the thread."""
 
 SIGNAL_DELIVER = "deliver"
 """Mail: a message from another agent, or an event of a background task that is still running."""
@@ -28,7 +34,16 @@ SIGNAL_BUDGET_GRANT = "budget_grant"
 SIGNAL_THREAD_CLOSED = "thread_closed"
 """To an archive: its thread has closed."""
 
-PUBLIC_SIGNALS = (SIGNAL_SUBMIT, SIGNAL_DECIDE, SIGNAL_CANCEL, SIGNAL_CLOSE, SIGNAL_UNDELIVERED)
+PUBLIC_SIGNALS = (
+    SIGNAL_SUBMIT,
+    SIGNAL_DECIDE,
+    SIGNAL_CANCEL,
+    SIGNAL_CLOSE,
+    SIGNAL_UNDELIVERED,
+    SIGNAL_WITHDRAW,
+    SIGNAL_EDIT,
+    SIGNAL_REVOKE,
+)
 """The signals that people send; the others are sent by threads to each other."""
 
 QUERY_STATUS = "status"
@@ -39,6 +54,10 @@ QUERY_CARRYOVER = "carryover"
 """What a thread keeps besides its conversation, for the execution that wakes it."""
 QUERY_OUTCOMES = "outcomes"
 """What became of decisions and messages, by their ids."""
+QUERY_QUEUED = "queued"
+"""The messages and the mail that no run has read."""
+QUERY_PERMISSIONS = "permissions"
+"""The permission rules that apply to the thread."""
 QUERY_FORK_POINT = "fork_point"
 """What a thread kept when its conversation had so many messages, for a fork."""
 

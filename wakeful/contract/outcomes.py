@@ -1,7 +1,8 @@
-"""What became of the decisions and messages that a thread was sent, by their ids.
+"""What became of the decisions, messages and changes that a thread was sent, by their ids.
 
 A message that was accepted has exactly one outcome, which moves from `queued` or `steering` to one of the others. A
-message or a decision that was not accepted is `refused`, with the reason; it can be sent again with the same id.
+message or a decision that was not accepted is `refused`, with the reason; it can be sent again with the same id. A
+change (a withdrawal, an edit, a revocation) is `applied` or `refused`, once for each message or rule that it names.
 """
 
 import hashlib
@@ -17,10 +18,10 @@ REASON_LENGTH = 300
 
 
 class OutcomeStatus(StrEnum):
-    """What became of a decision or of a message."""
+    """What became of a decision, of a message or of a change."""
 
     APPLIED = "applied"
-    """The decision was applied to its call."""
+    """The decision was applied to its call, or the change to what it names."""
     HELD = "held"
     """The decision waits: its call has not suspended yet."""
     QUEUED = "queued"
@@ -33,11 +34,13 @@ class OutcomeStatus(StrEnum):
     """A run had read the message, and was rolled back: the message is no longer in the conversation."""
     UNREAD = "unread"
     """The thread ended before a run read the message; the execution that wakes the thread reads it."""
+    WITHDRAWN = "withdrawn"
+    """A client withdrew the message before a run read it: no run will."""
     REFUSED = "refused"
 
 
 class Outcome(Wire):
-    """What became of one decision for one call, or of one message."""
+    """What became of one decision for one call, of one change of one subject, or of one message."""
 
     id: str
     status: OutcomeStatus
@@ -45,15 +48,22 @@ class Outcome(Wire):
     """Why it was refused."""
     calls: Few[tuple[str, ...]] = ()
     """Of a decision: the ids of the call, or of its suspension, that it names."""
+    subject: Few[str] = ""
+    """Of a change: the id of the message, or the `tool` of the rule."""
     run: Few[int] = 0
     """The run that read the message or that the decision was for, counted from the thread's first."""
     repeats: Few[int] = 0
     """How often the same was sent again after it had been accepted; a repeat has no effect."""
 
     @property
+    def is_message(self) -> bool:
+        """Whether it is the outcome of a message, and of neither a decision nor a change."""
+        return not (self.calls or self.subject)
+
+    @property
     def is_accepted_message(self) -> bool:
         """Sent again, the message is a repeat."""
-        return not self.calls and self.status is not OutcomeStatus.REFUSED
+        return self.is_message and self.status is not OutcomeStatus.REFUSED
 
 
 def remembered_id(id: str) -> str:

@@ -13,6 +13,7 @@ from wakeful.contract.limits import cut, depth_problem, valid_metadata, valid_na
 from wakeful.contract.mail import AgentMessage, Mail, ReturnedMessage, TaskEvent
 from wakeful.contract.messages import InputMessage, fitting
 from wakeful.contract.model_settings import InferenceOverrides
+from wakeful.contract.outcomes import ID_LENGTH
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import LONGEST_EXPIRE_AFTER, OnBusy, Origin, Priority, ThreadMode
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult, SubagentContext
@@ -167,6 +168,41 @@ class UndeliveredRequest(Written):
     action: Literal["replay", "clear"]
 
 
+CHANGES = 500
+"""How many messages or rules one request changes: as many as can wait in a thread."""
+
+RequestId = Maybe[Annotated[str, Field(max_length=ID_LENGTH)]]
+"""The id under which the `outcomes` query has what became of a request; sending it again has no effect."""
+
+
+class WithdrawRequest(Written):
+    """Withdraw messages that no run has read."""
+
+    message_ids: Annotated[tuple[str, ...], Field(min_length=1, max_length=CHANGES)]
+    request_id: RequestId = None
+
+
+class EditRequest(Written):
+    """Replace a message that no run has read by this one, which has the same id."""
+
+    message: InputMessage
+    request_id: RequestId = None
+
+    @model_validator(mode="after")
+    def _names_a_message(self) -> "EditRequest":
+        if self.message.id is None:
+            raise ValueError("message.id is missing: it says which message to replace")
+        return self
+
+
+class RevokeRequest(Written):
+    """Revoke permission rules that decisions with `always` have added to the thread."""
+
+    tools: Annotated[tuple[str, ...], Field(min_length=1, max_length=CHANGES)]
+    """The rules, by their `tool`."""
+    request_id: RequestId = None
+
+
 MAX_PAGE = 1000
 
 
@@ -236,6 +272,21 @@ def parse_fork_point(written: object) -> ForkPointRequest:
 def parse_undelivered_request(written: object) -> UndeliveredRequest:
     """The payload of the `undelivered` signal: `{"action": ...}`."""
     return _parse(UndeliveredRequest, written, example='{"action": "replay"}')
+
+
+def parse_withdraw(written: object) -> WithdrawRequest:
+    """The payload of the `withdraw` signal."""
+    return _parse(WithdrawRequest, written, example='{"message_ids": ["m1"]}')
+
+
+def parse_edit(written: object) -> EditRequest:
+    """The payload of the `edit` signal."""
+    return _parse(EditRequest, written, example='{"message": {"id": "m1", "content": "hello"}}')
+
+
+def parse_revoke(written: object) -> RevokeRequest:
+    """The payload of the `revoke` signal."""
+    return _parse(RevokeRequest, written, example='{"tools": ["pay"]}')
 
 
 def parse_mail(written: object) -> AgentMessage | TaskEvent:

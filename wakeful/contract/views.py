@@ -9,7 +9,8 @@ from wakeful.contract.decisions import Refusal, SuspensionTicket
 from wakeful.contract.events import EventRecord
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message
-from wakeful.contract.outcomes import Outcome
+from wakeful.contract.outcomes import Outcome, OutcomeStatus
+from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import RunIdentity, RunResult, RunStatus, ToolCallStatus, Usage
 from wakeful.contract.segments import SegmentRef
 from wakeful.contract.tasks import Task
@@ -104,6 +105,47 @@ class OutcomesView(Wire):
     """What became of decisions and messages, the oldest first; of those that the thread does not know, nothing."""
 
     outcomes: tuple[Outcome, ...]
+
+
+class QueuedMessage(Wire):
+    """A message or mail that no run has read."""
+
+    message: Message
+    status: OutcomeStatus
+    """`queued` for the next run, or `steering` for the next step; `unread` once the thread has ended."""
+    agent_id: Maybe[str] = None
+    """The agent of the run that it starts, if its sender named one."""
+    mail: Few[bool] = False
+    """It is mail of another agent or a task, and cannot be changed."""
+
+
+class QueuedPage(Wire):
+    messages: tuple[QueuedMessage, ...]
+    """In the order in which runs read them: those that steer come first."""
+    next: Maybe[int] = None
+    """Query again with `after` = this; absent on the last page."""
+
+
+class RuleScope(StrEnum):
+    AGENT = "agent"
+    """Of the agent's own policy."""
+    THREAD = "thread"
+    """Added by a decision with `always`; it can be revoked."""
+    RUN = "run"
+    """Of the request or a hook; it ends with the run."""
+
+
+class ScopedRule(Wire):
+    rule: Rule
+    scope: RuleScope
+
+
+class PermissionsView(Wire):
+    """The permission rules that apply to the thread's newest run, those of the run last."""
+
+    default_behavior: Behavior
+    """For calls that no rule matches."""
+    rules: tuple[ScopedRule, ...]
 
 
 class EarlierExecution(Wire):

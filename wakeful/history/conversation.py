@@ -20,7 +20,7 @@ from wakeful.contract.errors import CallerError, InternalError
 from wakeful.contract.inference import CompactOutput, InferInput, ModelResponse, Rewind, Source, TranscriptTail
 from wakeful.contract.mail import TaskEvent, mail_message
 from wakeful.contract.messages import InputMessage, Message
-from wakeful.contract.requests import parse_child_settled, parse_mail, parse_request, parse_submission
+from wakeful.contract.requests import parse_child_settled, parse_edit, parse_mail, parse_request, parse_submission
 from wakeful.contract.segments import SegmentRef
 from wakeful.contract.subagents import ChildResult, child_result_message, delegate_result
 from wakeful.contract.tools import tool_outcome
@@ -119,7 +119,7 @@ class Conversation:
             ) from error
 
     def _submitted(self, number: int) -> tuple[InputMessage, ...]:
-        """The messages of the thread's n-th `submit` signal, counted from 1."""
+        """The messages of the thread's n-th `submit` or `edit` signal, counted from 1."""
         place = number - self.submissions_before - 1
         if place < 0:
             raise IndexError(number)
@@ -227,6 +227,8 @@ class ConversationReader:
         match signal:
             case names.SIGNAL_SUBMIT:
                 self.conversation.submissions.append(await self._submission(input))
+            case names.SIGNAL_EDIT:
+                self.conversation.submissions.append(await self._edit(input))
             case names.SIGNAL_CHILD_SETTLED:
                 with suppress(CallerError):  # the workflow rejected it, too, and no source refers to it
                     child = await self._payloads.signal(input, parse_child_settled)
@@ -245,6 +247,12 @@ class ConversationReader:
             return (await self._payloads.signal(input, parse_submission)).messages
         except CallerError:
             return ()  # the workflow rejected it, so no source refers to it; it still counts
+
+    async def _edit(self, input: RawPayloads) -> tuple[InputMessage, ...]:
+        try:
+            return ((await self._payloads.signal(input, parse_edit)).message,)
+        except CallerError:
+            return ()
 
 
 def _child_report(child: ChildResult) -> Report:

@@ -23,7 +23,15 @@ from wakeful.contract.requests import RunRequest, parse_fork_point, parse_outcom
 from wakeful.contract.runs import RunResult, ThreadMode
 from wakeful.contract.segments import archived_events
 from wakeful.contract.state import StateView
-from wakeful.contract.views import EventsPage, ForkPointView, OutcomesView, StatusView, TranscriptPage
+from wakeful.contract.views import (
+    EventsPage,
+    ForkPointView,
+    OutcomesView,
+    PermissionsView,
+    QueuedPage,
+    StatusView,
+    TranscriptPage,
+)
 from wakeful.loop.machine.advance import advance
 from wakeful.loop.machine.commands import (
     CancelChild,
@@ -36,11 +44,10 @@ from wakeful.loop.machine.commands import (
 )
 from wakeful.loop.machine.facts import (
     CancelRequested,
-    DecisionsReceived,
+    ClientFact,
     Fact,
     HistoryReset,
     LoopFailed,
-    MessagesSubmitted,
     SignalMalformed,
     TimerFired,
     WorkCancelled,
@@ -52,7 +59,7 @@ from wakeful.loop.thread.archive import still_valid
 from wakeful.loop.thread.continue_as_new import ThreadSnapshot, pending_commands, unpack
 from wakeful.loop.thread.opening import begin, opened, other_tenant
 from wakeful.loop.thread.transcript import transcript_of
-from wakeful.loop.thread.views import carryover, status_view
+from wakeful.loop.thread.views import carryover, permissions_view, status_view
 from wakeful.undecodable import Undecodable, checked
 from wakeful_workflows.alarm import Alarm
 from wakeful_workflows.archives import Archives
@@ -68,6 +75,7 @@ from wakeful_workflows.queries import (
     events_page,
     outcomes_view,
     past_of,
+    queued_page,
     restoring_fork_point,
     restoring_status,
     restoring_transcript_page,
@@ -203,7 +211,7 @@ class AgentRun(Signals):
         except Exception as error:  # a bug of ours ends the run with its message; it must not block it
             workflow.logger.exception("the loop failed", extra={"fact": type(fact).__name__})
             failure = f"internal error on {type(fact).__name__}: {type(error).__name__}: {error}"
-            lost = fact if isinstance(fact, MessagesSubmitted | DecisionsReceived) else None
+            lost = fact if isinstance(fact, ClientFact) else None
             return advance(thread, LoopFailed(failure, lost), now=now)
 
     def _take(self, made: Advance) -> None:
@@ -338,6 +346,14 @@ class AgentRun(Signals):
             return EventsPage(events=(), last=request.after, done=False, restoring=True)
         return events_page(self._current(), self._log, request, segments=self._archives.segments)
 
+    @workflow.query(name=names.QUERY_QUEUED, description='What no run has read yet, in pages: {"after": n}')
+    def queued(self, page: Any = None) -> QueuedPage:
+        return queued_page(self._restored(), parse_page(page))
+
+    @workflow.query(name=names.QUERY_PERMISSIONS, description="The permission rules that apply")
+    def permissions(self, _nothing: Any = None) -> PermissionsView:
+        return permissions_view(self._restored())
+
     @workflow.query(name=names.QUERY_STATE, description="The agent state of the thread")
     def state(self, _nothing: Any = None) -> StateView:
         return self._current().agent_state.view
@@ -358,6 +374,12 @@ class AgentRun(Signals):
         if self._restoring is not None:
             return restoring_fork_point(self._restoring, parse_fork_point(request))
         return self._fork_points.find(self._current(), parse_fork_point(request), earlier=self._earlier)
+
+    def _restored(self) -> Thread:
+        """The thread. While it is being restored, the execution that it continues has it."""
+        if self._restoring is not None:
+            raise ApplicationError("the thread is still being restored", type=names.NOT_STARTED)
+        return self._current()
 
     def _current(self) -> Thread:
         if self._thread is None:

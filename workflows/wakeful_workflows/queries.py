@@ -24,12 +24,13 @@ from wakeful.contract.views import (
     EventsPage,
     ForkPointView,
     OutcomesView,
+    QueuedPage,
     StatusView,
     TranscriptPage,
 )
 from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import Thread
-from wakeful.loop.thread.views import visible_messages
+from wakeful.loop.thread.views import queued_messages, visible_messages
 
 PAGE_BYTES = 500_000
 MAX_SEGMENTS = 100
@@ -116,6 +117,14 @@ def outcomes_view(thread: Thread, request: OutcomesRequest) -> OutcomesView:
         return OutcomesView(outcomes=thread.outcomes)
     ids = frozenset(map(remembered_id, request.ids))
     return OutcomesView(outcomes=tuple(outcome for outcome in thread.outcomes if outcome.id in ids))
+
+
+def queued_page(thread: Thread, request: PageRequest) -> QueuedPage:
+    """What no run has read, after number `request.after`."""
+    waiting = queued_messages(thread)
+    taken = fitting(waiting[request.after : request.after + request.limit])
+    end = request.after + len(taken)
+    return QueuedPage(messages=taken, next=end if end < len(waiting) else None)
 
 
 def transcript_page(thread: Thread, request: PageRequest, *, segments: tuple[SegmentRef, ...]) -> TranscriptPage:

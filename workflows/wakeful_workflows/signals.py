@@ -16,10 +16,13 @@ from wakeful.contract.requests import (
     parse_cancel,
     parse_child_settled,
     parse_decisions,
+    parse_edit,
     parse_mail,
     parse_mail_returned,
+    parse_revoke,
     parse_submission,
     parse_undelivered_request,
+    parse_withdraw,
     read_signal,
 )
 from wakeful.loop.machine.facts import (
@@ -28,12 +31,15 @@ from wakeful.loop.machine.facts import (
     CancelRequested,
     ChildSettled,
     DecisionsReceived,
+    EditRequested,
     Fact,
     MailReceived,
     MailReturned,
     MessagesSubmitted,
+    RevocationRequested,
     SignalMalformed,
     UndeliveredRequested,
+    WithdrawalRequested,
 )
 from wakeful.undecodable import checked
 from wakeful_workflows.history_estimate import SIGNAL, HistoryEstimate
@@ -42,7 +48,9 @@ SIGNALS_DESCRIPTION = (
     'submit {"input": "…"}: messages for the thread; '
     'decide {"call_id": "…", "action": "resume" | "cancel"}: answer a suspended tool call; '
     'cancel {"reason": "…"}: cancel the run; close: cancel the run and close the thread; '
-    'undelivered {"action": "replay" | "clear"}: send undelivered messages again, or drop them'
+    'undelivered {"action": "replay" | "clear"}: send undelivered messages again, or drop them; '
+    'withdraw {"message_ids": ["…"]}, edit {"message": {"id": "…", "content": "…"}}: messages that no run has read; '
+    'revoke {"tools": ["…"]}: permission rules of the thread'
 )
 
 
@@ -96,6 +104,21 @@ def _submitted(payload: object) -> Fact:
     )
 
 
+def _withdrawal(payload: object) -> Fact:
+    request = parse_withdraw(payload)
+    return WithdrawalRequested(request.message_ids, request.request_id)
+
+
+def _edit(payload: object) -> Fact:
+    request = parse_edit(payload)
+    return EditRequested(request.message, request.request_id)
+
+
+def _revocation(payload: object) -> Fact:
+    request = parse_revoke(payload)
+    return RevocationRequested(request.tools, request.request_id)
+
+
 def _mail_returned(payload: object) -> Fact:
     returned = parse_mail_returned(payload)
     return MailReturned(returned.message, returned.error)
@@ -107,6 +130,9 @@ _PARSERS: Mapping[str, Callable[[object], Fact]] = {
     names.SIGNAL_CANCEL: lambda payload: CancelRequested(parse_cancel(payload).reason),
     names.SIGNAL_CLOSE: lambda payload: CancelRequested(parse_cancel(payload).reason, close=True),
     names.SIGNAL_UNDELIVERED: lambda payload: UndeliveredRequested(parse_undelivered_request(payload).action),
+    names.SIGNAL_WITHDRAW: _withdrawal,
+    names.SIGNAL_EDIT: _edit,
+    names.SIGNAL_REVOKE: _revocation,
     names.SIGNAL_DELIVER: lambda payload: MailReceived(parse_mail(payload)),
     names.SIGNAL_MAIL_RETURNED: _mail_returned,
     names.SIGNAL_CHILD_SETTLED: lambda payload: ChildSettled(parse_child_settled(payload)),

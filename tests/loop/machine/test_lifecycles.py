@@ -96,6 +96,7 @@ def test_every_edge_of_the_table_is_taken(monkeypatch: pytest.MonkeyPatch) -> No
         cancel_while_handing_off,
         cancel_while_waiting_for_a_grant,
         cancel_while_tasks_hold_the_budget,
+        cancel_while_waiting_for_tasks,
         fail_while_waiting,
     ):
         scenario()
@@ -119,6 +120,10 @@ def cancel_while_tasks_hold_the_budget() -> None:
         driver.model(asks(spawn_call("c1"), spawn_call("c2")))
         driver.feed(child_settled("bg_0", spent=spent))
         driver.cancel()
+
+
+def cancel_while_waiting_for_tasks() -> None:
+    awaiting_tasks().cancel()
 
 
 def fail_while_waiting() -> None:

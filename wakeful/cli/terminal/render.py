@@ -63,6 +63,12 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return [f"! {short(f'plugin {plugin} failed at {phase}: {error}')}"]
         case e.StateConflict(key=key, source=source, reason=reason):
             return [f"! {short(f'the state that {source} wrote is refused, because of {key}: {reason}')}"]
+        case e.MessageEdited(message=message):
+            return [f"~ {printable(message.id)} was edited", *_received_lines(message)]
+        case e.MessagesWithdrawn(message_ids=ids):
+            return [f"- withdrawn: {short(', '.join(ids))}"]
+        case e.RulesRevoked(rules=rules):
+            return [f"- no longer always allowed: {short(', '.join(rule.tool for rule in rules))}"]
         case e.ErrorEvent(message=message):
             return [f"✗ {message}"]
         case (

@@ -16,7 +16,7 @@ from typing import assert_never
 from wakeful.contract import ids
 from wakeful.contract.base import replace
 from wakeful.contract.mail import AgentMessage
-from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_CLOSE, SIGNAL_SUBMIT
+from wakeful.contract.names import SIGNAL_CANCEL, SIGNAL_CLOSE, SIGNAL_EDIT, SIGNAL_SUBMIT
 from wakeful.contract.runs import Errored, OnBusy
 from wakeful.loop.calls import deadlines, decisions, tool_calls
 from wakeful.loop.calls.commit import running_call
@@ -32,6 +32,7 @@ from wakeful.loop.machine.facts import (
     CompactionReturned,
     DecisionsReceived,
     Delivered,
+    EditRequested,
     Fact,
     HistoryReset,
     HooksReturned,
@@ -41,11 +42,13 @@ from wakeful.loop.machine.facts import (
     MailReceived,
     MailReturned,
     MessagesSubmitted,
+    RevocationRequested,
     SignalFact,
     SignalMalformed,
     TimerFired,
     ToolReturned,
     UndeliveredRequested,
+    WithdrawalRequested,
     WorkCancelled,
     WorkFact,
     WorkFailed,
@@ -67,7 +70,7 @@ from wakeful.loop.machine.state import REVISION, Advance, Thread
 from wakeful.loop.step import context, hooks, inference, steps
 from wakeful.loop.step.steps import next_step
 from wakeful.loop.subagents import budgets, child_events, ledger, mail
-from wakeful.loop.thread import cancelling, ending, outcomes, submissions
+from wakeful.loop.thread import cancelling, changes, ending, outcomes, submissions
 
 
 def advance(thread: Thread, fact: Fact, *, now: int) -> Advance:
@@ -114,6 +117,8 @@ def advance(thread: Thread, fact: Fact, *, now: int) -> Advance:
             moved = decisions.on_decisions_received(thread, batch, now=now)
         case MessagesSubmitted():
             moved = _on_messages_submitted(thread, fact, now=now)
+        case WithdrawalRequested() | EditRequested() | RevocationRequested():
+            moved = changes.on_change_requested(thread, fact, now=now)
         case CancelRequested(reason=reason, close=close):
             then = AfterRun.CLOSE if close else AfterRun.END
             moved = cancelling.cancel(thread, reason, now=now, then=then)
@@ -146,6 +151,8 @@ def _refuse_lost(thread: Thread, failed: LoopFailed, *, now: int) -> Advance:
             return submissions.refuse_submitted(thread, lost, failed.error, now=now)
         case DecisionsReceived(decisions=batch):
             return outcomes.refuse_decisions(thread, batch, failed.error, now=now)
+        case WithdrawalRequested() | EditRequested() | RevocationRequested():
+            return changes.refuse_change(thread, failed.lost, failed.error, now=now)
         case None:
             return Advance(thread)
         case _:
@@ -159,12 +166,12 @@ def _on_loop_failed(thread: Thread, error: str, *, now: int) -> Advance:
 
 
 def _is_submission(fact: Fact) -> bool:
-    """Whether it came by a `submit` signal, also by one that is malformed or that the loop failed on."""
+    """Whether it came by a `submit` or `edit` signal, also by one that is malformed or that the loop failed on."""
     match fact:
-        case MessagesSubmitted() | LoopFailed(lost=MessagesSubmitted()):
+        case MessagesSubmitted() | EditRequested() | LoopFailed(lost=MessagesSubmitted() | EditRequested()):
             return True
         case SignalMalformed(signal=signal):
-            return signal == SIGNAL_SUBMIT
+            return signal in (SIGNAL_SUBMIT, SIGNAL_EDIT)
         case _:
             return False
 
@@ -270,6 +277,8 @@ def _on_late_fact(thread: Thread, fact: SignalFact | LateChildFact, *, now: int)
             return decisions.on_decisions_received(thread, batch, now=now)
         case MessagesSubmitted():
             return submissions.accept_late(thread, fact, "the run has ended", now=now).then(ending.list_unread)
+        case WithdrawalRequested() | EditRequested() | RevocationRequested():
+            return changes.on_change_requested(thread, fact, now=now)
         case CancelRequested(close=close):
             return refuse(thread, SIGNAL_CLOSE if close else SIGNAL_CANCEL, "the run has ended", now=now)
         case SignalMalformed(signal=signal, reason=reason):

@@ -191,6 +191,37 @@ class Submitted:
 
 
 @dataclass(frozen=True)
+class WithdrawalRequested:
+    """Withdraw messages that no run has read."""
+
+    message_ids: tuple[str, ...]
+    request_id: str | None = None
+
+
+@dataclass(frozen=True)
+class EditRequested:
+    """Replace a message that no run has read by this one, which has the same id."""
+
+    message: InputMessage
+    request_id: str | None = None
+
+
+@dataclass(frozen=True)
+class RevocationRequested:
+    """Revoke permission rules of the thread, by their `tool`."""
+
+    tools: tuple[str, ...]
+    request_id: str | None = None
+
+
+ChangeFact = WithdrawalRequested | EditRequested | RevocationRequested
+"""What clients ask a thread to change of what it has accepted before."""
+
+ClientFact = DecisionsReceived | MessagesSubmitted | ChangeFact
+"""What clients send and can ask the outcome of."""
+
+
+@dataclass(frozen=True)
 class CancelRequested:
     """Cancel the run, or, with `close`, end the whole thread."""
 
@@ -224,7 +255,7 @@ class LoopFailed:
     """Our own code raised: the run ends with the error instead of hanging."""
 
     error: str
-    lost: DecisionsReceived | MessagesSubmitted | None = None
+    lost: ClientFact | None = None
     """What it raised on, if that was sent by a client: it is refused."""
 
 
@@ -236,7 +267,7 @@ LateChildFact = (
 ChildFact = ChildIdAssigned | LateChildFact
 """What other threads cause."""
 
-SignalFact = DecisionsReceived | MessagesSubmitted | CancelRequested | SignalMalformed | TimerFired | LoopFailed
+SignalFact = ClientFact | CancelRequested | SignalMalformed | TimerFired | LoopFailed
 """What clients, timers and our own bugs cause."""
 
 Fact = WorkFact | ChildFact | SignalFact | HistoryReset

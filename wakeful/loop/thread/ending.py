@@ -121,7 +121,9 @@ def _end_now(thread: Thread, termination: Termination, *, now: int, detail: str 
 
 def make_result(thread: Thread, termination: Termination, *, detail: str | None, then: AfterRun) -> RunResult:
     run, identity = thread.run, thread.identity
-    is_last = then is AfterRun.CLOSE or (then is AfterRun.END and thread.mode is ThreadMode.RUN)
+    # The queue is empty if the sender of the message that interrupted the run has withdrawn it.
+    starts_next = then is not AfterRun.END and thread.queued
+    is_last = then is AfterRun.CLOSE or (thread.mode is ThreadMode.RUN and not starts_next)
     result = RunResult(
         thread_id=identity.thread_id,
         run_id=identity.run_id,
@@ -226,9 +228,9 @@ def _after_run(thread: Thread, then: AfterRun, *, now: int) -> Advance:
         case AfterRun.CLOSE:
             return Advance(thread)
         case AfterRun.ROLL_BACK:
-            return start_next_run(_rolled_back(thread), interrupted=True)
+            return _after_interruption(_rolled_back(thread), now=now)
         case AfterRun.NEXT_RUN:
-            return start_next_run(thread, interrupted=True)
+            return _after_interruption(thread, now=now)
         case AfterRun.END if thread.mode is ThreadMode.RUN:
             return Advance(thread)
         case AfterRun.END if thread.queued or any(not later.passive for later in thread.steering):
@@ -237,6 +239,11 @@ def _after_run(thread: Thread, then: AfterRun, *, now: int) -> Advance:
             return Advance(thread.entering(Idle(thread.stage.result, since=now)))
         case _:
             assert_never(then)
+
+
+def _after_interruption(thread: Thread, *, now: int) -> Advance:
+    """The message that interrupted the run starts the next one, unless its sender has withdrawn it meanwhile."""
+    return start_next_run(thread, interrupted=True) if thread.queued else _after_run(thread, AfterRun.END, now=now)
 
 
 def _rolled_back(thread: Thread) -> Thread:

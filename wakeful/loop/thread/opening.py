@@ -115,7 +115,7 @@ def _known_outcomes(transcript: Transcript, kept: Carryover) -> tuple[Outcome, .
         outcome.model_copy(update={"status": OutcomeStatus.QUEUED}) if outcome.id in queued else outcome
         for outcome in kept.outcomes
     )
-    known = {outcome.id for outcome in carried if not outcome.calls}
+    known = {outcome.id for outcome in carried if outcome.is_message}
     read = (message for message in transcript.messages if message.role is Role.USER)
     unread = (waiting.message for waiting in kept.unread)
     statuses = ((OutcomeStatus.READ, read), (OutcomeStatus.STEERING, kept.mail), (OutcomeStatus.QUEUED, unread))

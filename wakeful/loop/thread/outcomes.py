@@ -1,4 +1,4 @@
-"""Record what becomes of decisions and messages. A thread remembers the newest of them."""
+"""Record what becomes of decisions, messages and changes. A thread remembers the newest of them."""
 
 from collections.abc import Iterable
 
@@ -103,6 +103,27 @@ def record_repeated(thread: Thread, decision: Decision, *calls: str) -> Thread:
     )
 
 
+def record_change(
+    thread: Thread, request_id: str | None, subject: str, status: OutcomeStatus, *, reason: str = ""
+) -> Thread:
+    """The thread with what became of a change of one subject; a request without an id has no outcome."""
+    if request_id is None:
+        return thread
+    run, id, subject = thread.run.number if thread.run else 0, remembered_id(request_id), remembered_id(subject)
+    reason = cut(reason, REASON_LENGTH)
+    return record(thread, (Outcome(id=id, status=status, reason=reason, subject=subject, run=run),))
+
+
+def repeated_change(thread: Thread, request_id: str | None, subject: str) -> Thread | None:
+    """The thread after a change was sent again that was applied to its subject before; None if it was not."""
+    if request_id is None:
+        return None
+    id, subject = remembered_id(request_id), remembered_id(subject)
+    known = (it for it in thread.outcomes if (it.id, it.subject, it.status) == (id, subject, OutcomeStatus.APPLIED))
+    applied = next(known, None)
+    return None if applied is None else record(thread, (_repeated(applied),))
+
+
 def was_applied(thread: Thread, decision: Decision, *calls: str) -> bool:
     """Whether the newest run has applied the same decision id to the call with one of these ids."""
     return any(_is_applied(thread, outcome, decision.decision_id, *calls) for outcome in thread.outcomes)
@@ -160,7 +181,9 @@ def _repeated(outcome: Outcome) -> Outcome:
 
 
 def _is_same(one: Outcome, other: Outcome) -> bool:
-    """Whether both are of the same message, or of the same decision for the same call."""
+    """Whether both are of the same message, or of the same decision or change for the same call or subject."""
+    if one.subject != other.subject:
+        return False
     if not one.calls or not other.calls:
         return not one.calls and not other.calls
     return not set(one.calls).isdisjoint(other.calls)
@@ -178,5 +201,5 @@ def newest(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
 
 
 def _size(outcome: Outcome) -> int:
-    texts = (outcome.id, outcome.reason, *outcome.calls)
+    texts = (outcome.id, outcome.reason, outcome.subject, *outcome.calls)
     return _OVERHEAD + sum(len(text.encode(errors="surrogatepass")) for text in texts)

@@ -14,9 +14,21 @@ from wakeful.contract.decisions import Suspension, SuspensionTicket
 from wakeful.contract.limits import cut
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message, MessageMetadata
+from wakeful.contract.outcomes import OutcomeStatus
 from wakeful.contract.runs import Usage
 from wakeful.contract.transcript import assistant_message, tool_message
-from wakeful.contract.views import ASKING_PARENT, CALLING, PendingView, StatusView, ToolCallView, WaitingFor
+from wakeful.contract.views import (
+    ASKING_PARENT,
+    CALLING,
+    PendingView,
+    PermissionsView,
+    QueuedMessage,
+    RuleScope,
+    ScopedRule,
+    StatusView,
+    ToolCallView,
+    WaitingFor,
+)
 from wakeful.loop.calls.batch import Call, FinishedCall, RunningCall, SuspendedCall
 from wakeful.loop.machine.facts import Submitted
 from wakeful.loop.machine.stages import (
@@ -36,6 +48,7 @@ from wakeful.loop.machine.stages import (
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.step.steps import infer_command
 from wakeful.loop.subagents import ledger
+from wakeful.permissions.rules import overlaid
 
 CONTENT_LENGTH = 500
 """Characters of an undelivered message that a status shows: many clients query it, often."""
@@ -168,6 +181,32 @@ def carryover(thread: Thread) -> Carryover:
         priority=thread.own_priority,
         tenant=thread.identity.tenant,
     ).fitting()
+
+
+def queued_messages(thread: Thread) -> tuple[QueuedMessage, ...]:
+    """What no run has read, in the order in which it is read."""
+    has_ended = isinstance(thread.stage, Done)
+    queues = ((OutcomeStatus.STEERING, thread.steering), (OutcomeStatus.QUEUED, thread.queued))
+    return tuple(
+        QueuedMessage(
+            message=later.message,
+            status=OutcomeStatus.UNREAD if has_ended and not later.internal else status,
+            agent_id=later.agent_id,
+            mail=later.internal,
+        )
+        for status, queue in queues
+        for later in queue
+    )
+
+
+def permissions_view(thread: Thread) -> PermissionsView:
+    """The rules of the agent, as it was resolved last, of the thread and of the run."""
+    run = thread.run
+    policy = overlaid(run.resolved.permissions if run and run.resolved else None, ())
+    of_run = run.permissions if run else thread.inherited_permissions
+    scopes = ((RuleScope.AGENT, policy.rules), (RuleScope.THREAD, thread.permissions), (RuleScope.RUN, of_run))
+    rules = tuple(ScopedRule(rule=rule, scope=scope) for scope, rules in scopes for rule in rules)
+    return PermissionsView(default_behavior=policy.default_behavior, rules=rules)
 
 
 def _unread(later: Submitted) -> UnreadMessage:
