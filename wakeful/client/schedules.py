@@ -23,6 +23,7 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.start import check_thread_id, rejecting_invalid
+from wakeful.client.wake import temporal_priority
 from wakeful.contract import names
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.budgets import Budget
@@ -150,6 +151,7 @@ class Schedules:
             id=schedule_id,
             task_queue=self._task_queue,
             memo={names.MEMO_TITLE: title_of(request)},
+            priority=temporal_priority(request),
             static_summary=f"{request.agent_id}: {title_of(request)}",
         )
 

@@ -12,6 +12,7 @@ from typing import Any, Generic, NoReturn, TypedDict, TypeVar, Unpack, cast, ove
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import to_json
 from temporalio import workflow
+from temporalio.common import Priority as TemporalPriority
 from temporalio.exceptions import (
     ApplicationError,
     CancelledError,
@@ -30,7 +31,7 @@ from wakeful.contract.messages import InputMessage
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
 from wakeful.contract.requests import RunRequest, Submission, title_of
-from wakeful.contract.runs import Cancelled, Errored, OnBusy, RunResult
+from wakeful.contract.runs import Cancelled, Errored, OnBusy, Priority, RunResult, priority_of
 from wakeful.permissions.rules import rule_problems
 
 T = TypeVar("T")
@@ -90,6 +91,8 @@ class AgentOptions(TypedDict, total=False):
     overrides: InferenceOverrides
     permissions: Sequence[Rule]
     budget: Budget
+    priority: Priority
+    """How Temporal orders the tasks of the run; what it leaves out is this workflow's."""
 
 
 class AgentHandle(Generic[T_co]):
@@ -307,6 +310,7 @@ async def start_agent(
             result_type=RunResult,
             parent_close_policy=options.get("parent_close_policy", ParentClosePolicy.REQUEST_CANCEL),
             memo={names.MEMO_TITLE: title_of(request)},
+            priority=TemporalPriority(**priority_of(request.priority, request.tenant).model_dump()),
             static_summary=f"{agent_id}: {title_of(request)}",
         )
     except WorkflowAlreadyStartedError as error:
@@ -338,7 +342,7 @@ def _request(agent_id: str, input: str | Sequence[InputMessage], thread_id: str,
     return request
 
 
-_OF_THE_REQUEST = ("tenant", "user", "metadata", "title", "overrides", "permissions", "budget")
+_OF_THE_REQUEST = ("tenant", "user", "metadata", "title", "overrides", "permissions", "budget", "priority")
 
 
 def _result_in(cause: BaseException | None) -> RunResult | None:
