@@ -38,6 +38,7 @@ from wakeful_workflows import AgentRun, ScheduledMessage, ThreadArchive, ToolTas
 
 OF_THE_WORKER = {
     "task_queue": "task_queue",
+    "max_inferences_per_second": "max_task_queue_activities_per_second",
     "max_concurrent_activities": "max_concurrent_activities",
     "max_cached_workflows": "max_cached_workflows",
     "graceful_shutdown": "graceful_shutdown_timeout",

@@ -70,6 +70,10 @@ class WorkerSettings:
     """The capacity of a worker process, and how it stops."""
 
     task_queue: str = DEFAULT_TASK_QUEUE
+    inference_queue: str | None = None
+    """Serve only this task queue, which the registry's `inference_queues` name, and no runs. None serves runs."""
+    max_inferences_per_second: float | None = None
+    """How many model calls of the inference queue Temporal starts, on all of its workers together."""
     max_concurrent_activities: int = 100
     """Model and tool calls at a time."""
     max_abandoned_threads: int = MAX_ABANDONED
@@ -109,6 +113,17 @@ class WorkerSettings:
     """The same for an agent, tool, gate, plugin or provider that a run in flight needs."""
     min_retention: timedelta | None = timedelta(days=3)
     """The worker logs a warning when it starts if the namespace keeps closed threads for less; None means never."""
+
+    def __post_init__(self) -> None:
+        if self.max_inferences_per_second is not None and self.inference_queue is None:
+            raise ConfigurationError(
+                ["max_inferences_per_second needs an inference_queue: it would limit tools and everything else, too"]
+            )
+
+    @property
+    def polled_queue(self) -> str:
+        """The task queue that the worker polls."""
+        return self.inference_queue or self.task_queue
 
     @property
     def heartbeat_throttle(self) -> timedelta:
@@ -165,12 +180,9 @@ class WorkerParts:
         patience = Patience(settings.new_run_patience, settings.in_flight_patience)
         self._others = OtherWorkers(registry, patience, worker=client.identity)
         self._resolve = ResolveActivity(registry, cache, self.user_code, self._others, budget=settings.history_budget)
-        self.workflows: list[type] = [
-            AgentRun,
-            ToolTask,
-            ScheduledMessage,
-            VersionedThreadArchive if settings.deployment else ThreadArchive,
-        ]
+        archives = VersionedThreadArchive if settings.deployment else ThreadArchive
+        of_runs: list[type] = [AgentRun, ToolTask, ScheduledMessage, archives]
+        self.workflows = [] if settings.inference_queue else of_runs
         self.activities = self._activities(cache)
 
     def _activities(self, cache: HistoryCache) -> list[Callable[..., Any]]:
@@ -182,7 +194,9 @@ class WorkerParts:
             settings.heartbeat_interval.total_seconds(), settings.live_heartbeat_interval.total_seconds()
         )
         inference = InferActivity(registry, cache, hooks, gates, self._built_in, breakers, intervals, others)
-        archive = ArchiveActivity(self._client, self._history)
+        compaction, archive = CompactActivity(inference, cache), ArchiveActivity(self._client, self._history)
+        if settings.inference_queue is not None:
+            return [inference.infer, compaction.compact]
         return [
             self._resolve.resolve_agent,
             RestoreActivity(self._client, self._history).restore_thread,
@@ -191,7 +205,7 @@ class WorkerParts:
             archive.delete_expired_thread,
             DeliverActivity(self._reader).deliver_message,
             inference.infer,
-            CompactActivity(inference, cache).compact,
+            compaction.compact,
             ToolActivity(registry, cache, hooks, gates, user_code, intervals, others).call_tool,
             HooksActivity(cache, hooks, others).run_hooks,
         ]
@@ -207,7 +221,7 @@ class WorkerParts:
 
         def health() -> Health:
             is_healthy = worker.is_running and not self.user_code.is_full.is_set()
-            return is_healthy, {"task_queue": settings.task_queue, "abandoned_threads": self.user_code.abandoned}
+            return is_healthy, {"task_queue": settings.polled_queue, "abandoned_threads": self.user_code.abandoned}
 
         try:
             self._resolve.search_attributes = await ensure_search_attributes(self._client)
@@ -217,7 +231,9 @@ class WorkerParts:
                 serving_health(settings.health_port, health),
                 self._dependencies.running(self._registry),
                 self._lifecycles.running(self._registry.plugins.values()),
-                sweeping(self._reader, settings.task_queue, settings.sweep_interval),
+                sweeping(
+                    self._reader, settings.task_queue, None if settings.inference_queue else settings.sweep_interval
+                ),
             ):
                 yield
         finally:
@@ -230,7 +246,8 @@ class WorkerParts:
 def _worker(client: Client, settings: WorkerSettings, parts: WorkerParts) -> Worker:
     return Worker(
         client,
-        task_queue=settings.task_queue,
+        task_queue=settings.polled_queue,
+        max_task_queue_activities_per_second=settings.max_inferences_per_second,
         workflows=parts.workflows,
         activities=parts.activities,
         build_id=None if settings.deployment else settings.build_id,

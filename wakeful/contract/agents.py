@@ -45,6 +45,8 @@ class ModelBinding(Wire):
     id: str
     provider: str
     name: str
+    task_queue: Maybe[str] = None
+    """Of its calls, if that is not the run's."""
 
 
 DEFAULT_PATIENCE_SECONDS = 24 * 3600.0

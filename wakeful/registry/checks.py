@@ -55,6 +55,7 @@ def collect(parts: RegistryParts) -> tuple[RegistryContent, list[Problem]]:
         models=dict(parts.get("models", {})),
         providers=dict(parts.get("providers", {})),
         prices=dict(parts.get("prices", {})),
+        inference_queues=dict(parts.get("inference_queues", {})),
         profile_keys=_first_by_name((key.key, key) for key in parts.get("profile_keys", ())),
         sources=files.sources,
     )
@@ -280,9 +281,13 @@ def _model_problems(content: RegistryContent) -> Iterator[Problem]:
         elif provider not in known:
             names = ", ".join(sorted(known))
             yield Problem(f"model {id!r} names unknown provider {provider!r}; known: {names}")
-    for id in content.prices:
-        if id not in content.models:
-            yield Problem(f"prices has the unknown model {id!r}; registered: {_names(content.models)}")
+    for part, ids in (("prices", content.prices), ("inference_queues", content.inference_queues)):
+        for id in ids:
+            if id not in content.models:
+                yield Problem(f"{part} has the unknown model {id!r}; registered: {_names(content.models)}")
+    for id, queue in content.inference_queues.items():
+        if not queue:
+            yield Problem(f"the inference queue of model {id!r} has an empty name")
 
 
 def _repeated(names: Sequence[str]) -> list[str]:

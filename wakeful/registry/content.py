@@ -50,6 +50,7 @@ class RegistryParts(TypedDict, total=False):
     models: Mapping[str, ModelSource]
     providers: Mapping[str, AnyProvider | ProviderFactory]
     prices: Mapping[str, Price]
+    inference_queues: Mapping[str, str]
     profile_keys: Sequence[ProfileKey[Any]]
     lifespan: Lifespan | None
 
@@ -63,6 +64,7 @@ class RegistryContent:
     models: dict[str, ModelSource] = field(default_factory=dict)
     providers: dict[str, AnyProvider | ProviderFactory] = field(default_factory=dict)
     prices: dict[str, Price] = field(default_factory=dict)
+    inference_queues: dict[str, str] = field(default_factory=dict)
     profile_keys: dict[str, ProfileKey[Any]] = field(default_factory=dict)
     sources: tuple[Path, ...] = ()
     """The files that agents were read from, and their instructions."""
@@ -71,8 +73,10 @@ class RegistryContent:
         source = self.models[model_id]
         if isinstance(source, str):
             provider, _, name = source.partition("/")
-            return ModelBinding(id=model_id, provider=provider, name=name)
-        return ModelBinding(id=model_id, provider=model_id, name=model_id)
+        else:
+            provider = name = model_id
+        queue = self.inference_queues.get(model_id)
+        return ModelBinding(id=model_id, provider=provider, name=name, task_queue=queue)
 
     def summary_binding(self, agent: Agent) -> ModelBinding | None:
         """The model that summarises the agent's conversations, if that is not its own."""

@@ -73,6 +73,8 @@ class Registry:
         providers: providers by the name that `models` uses, in addition to the built-in ones.
         gates: gates that agents refer to by name.
         plugins: plugins that agents refer to by id.
+        inference_queues: task queues for the calls of models, by the model's id in `models`, which workers serve alone
+            (`WorkerSettings.inference_queue`). The calls of other models are on the task queue of their run.
         prices: what models cost, by their id in `models`; a budget's `cost` counts only models with a price.
         profile_keys: the keys that tools and hooks use with `ctx.profiles`.
         lifespan: returns an async context manager, which a worker enters when it starts and exits when it has stopped.
@@ -94,6 +96,7 @@ class Registry:
         gates: Sequence[Gate] = (),
         plugins: Sequence[AnyPlugin] = (),
         prices: Mapping[str, Price] | None = None,
+        inference_queues: Mapping[str, str] | None = None,
         profile_keys: Sequence[ProfileKey[Any]] = (),
         lifespan: Lifespan | None = None,
     ) -> None:
@@ -106,6 +109,7 @@ class Registry:
             models={"default": default_model(), **(models or {})},
             providers=dict(providers or {}),
             prices=dict(prices or {}),
+            inference_queues=dict(inference_queues or {}),
             profile_keys=tuple(profile_keys),
             lifespan=lifespan,
         )

@@ -27,6 +27,26 @@ def worker(
     namespace: options.NamespaceOption = None,
     client_factory: options.ClientOption = None,
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
+    inference_queue: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Serve only the model calls of this task queue, which the registry names."),
+    ] = None,
+    max_inferences_per_second: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001, metavar="N", help="With --inference-queue: Temporal's limit, for all its workers together."
+        ),
+    ] = None,
+    new_run_patience: Annotated[
+        float,
+        typer.Option(
+            min=0, metavar="SECONDS", help="How long other workers are tried for the unknown agent of a new run."
+        ),
+    ] = 120.0,
+    in_flight_patience: Annotated[
+        float,
+        typer.Option(min=0, metavar="SECONDS", help="The same for what a run in flight needs and this worker lacks."),
+    ] = 900.0,
     max_concurrent: Annotated[int, typer.Option(min=1, metavar="N", help="Concurrent model and tool calls.")] = 100,
     max_cached: Annotated[int, typer.Option(min=0, metavar="N", help="Workflows in the sticky cache.")] = 1000,
     max_cached_mb: Annotated[int, typer.Option(min=0, metavar="MB", help="Conversations in memory.")] = 256,
@@ -79,6 +99,10 @@ def worker(
     set_up_logging(log_level, as_json=log_json)
     settings = WorkerSettings(
         task_queue=task_queue,
+        inference_queue=inference_queue or None,
+        max_inferences_per_second=max_inferences_per_second,
+        new_run_patience=timedelta(seconds=new_run_patience),
+        in_flight_patience=timedelta(seconds=in_flight_patience),
         max_concurrent_activities=max_concurrent,
         max_cached_workflows=max_cached,
         max_abandoned_threads=max_abandoned,
@@ -94,9 +118,10 @@ def worker(
         client = await connect(Address(address=address, namespace=namespace, client=client_factory))
         stop = stop_on_signals()
         host = client.service_client.config.target_host
+        queue = f"inference queue {inference_queue!r}" if inference_queue else f"task queue {task_queue!r}"
         known = ", ".join(sorted(registry.agents))
         with reloading_on_hangup(registry, print_reload):
-            print(f"worker on {host}, namespace {client.namespace!r}, task queue {task_queue!r}: {known}", flush=True)
+            print(f"worker on {host}, namespace {client.namespace!r}, {queue}: {known}", flush=True)
             await serve(client, registry, settings, until=stop)
         print("worker stopped", flush=True)
 

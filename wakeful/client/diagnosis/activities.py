@@ -90,7 +90,7 @@ def _lost(evidence: Evidence, activity: Activity, step: str, now: int) -> Findin
     alive_at, timeout = activity.alive_at, activity.heartbeat_timeout
     if alive_at is None or not timeout:
         return None
-    is_ours = activity.queue == evidence.queue
+    is_ours = activity.queue == evidence.queue or activity.calls_model
     late = min(LATE_SECONDS, timeout / 2) if is_ours else timeout * OTHERS_LATE
     if now - alive_at <= late * 1000:
         return None
@@ -103,7 +103,7 @@ def _lost(evidence: Evidence, activity: Activity, step: str, now: int) -> Findin
     cancel = wakeful("cancel", evidence.thread_id)
     queue = evidence.task_queue(activity.queue, QueueKind.ACTIVITY)
     others = [poller for poller in queue.live_pollers(now) if poller.identity != activity.worker] if queue else []
-    worker = start_worker(activity.queue, names.DEFAULT_TASK_QUEUE)
+    worker = _worker_for(evidence, activity)
     next = f"Wait for that; {code(cancel)} cancels the run."
     if not others:
         next = f"No other worker polls task queue {activity.queue!r}: start one ({code(worker)})."
@@ -153,7 +153,7 @@ def _backing_off(evidence: Evidence, activity: Activity, step: str, now: int) ->
 def _missing(evidence: Evidence, activity: Activity, missing: Missing, step: str, now: int) -> Finding:
     """The workers that were tried do not have what it needs."""
     known = f", which knows {', '.join(missing.known)}" if missing.known else ""
-    worker = start_worker(activity.queue, names.DEFAULT_TASK_QUEUE)
+    worker = _worker_for(evidence, activity)
     cancel = wakeful("cancel", evidence.thread_id)
     since = missing.missing_since
     return Finding(
@@ -179,26 +179,37 @@ def _queued(evidence: Evidence, activity: Activity, step: str, now: int) -> Find
         return Finding(Cause.UNKNOWN, doing, why, "", since)
     is_own = activity.queue == evidence.queue
     if not queue.live_pollers(now) and not is_own:
-        return _no_tool_worker(queue, activity, doing, now)
+        return _no_tool_worker(evidence, queue, activity, doing, now)
     if is_new:
         return Finding(Cause.WORKING, doing, "It was queued moments ago.", "Check again in a few seconds.", since)
     if not (is_own and evidence.has_answered) and since is not None and not queue.was_polled_since(since):
         return _no_poll_since(evidence, queue, activity, doing, now)
-    return _backlog(queue, activity, doing, now)
+    return _backlog(evidence, queue, activity, doing, now)
 
 
-def _no_tool_worker(queue: TaskQueue, activity: Activity, doing: str, now: int) -> Finding:
+def _no_tool_worker(evidence: Evidence, queue: TaskQueue, activity: Activity, doing: str, now: int) -> Finding:
     """Its task queue is not the run's own, and no worker polls it."""
     why = (
         f"{capital(_name(activity))} runs on task queue {queue.name!r}, which no worker polls: {last_seen(queue, now)}."
         f"{_queue_deadline(activity, now)}"
     )
-    worker = start_worker(queue.name, names.DEFAULT_TASK_QUEUE)
+    worker = _worker_for(evidence, activity)
+    own, done = (
+        ("", "the model has answered")
+        if activity.calls_model
+        else (", or your own activity worker", "the tool has run")
+    )
     next = (
-        f"Start a worker for that task queue: {code(worker)}, or your own activity worker. "
-        "Nothing is wrong with the run itself: it continues when the tool has run."
+        f"Start a worker for that task queue: {code(worker)}{own}. "
+        f"Nothing is wrong with the run itself: it continues when {done}."
     )
     return Finding(Cause.NO_TOOL_WORKER, doing, why, next, activity.scheduled_at, (worker,))
+
+
+def _worker_for(evidence: Evidence, activity: Activity) -> str:
+    """The command that starts a worker for it."""
+    is_inference = activity.calls_model and activity.queue != evidence.queue
+    return start_worker(activity.queue, names.DEFAULT_TASK_QUEUE, inference=is_inference)
 
 
 def _no_poll_since(evidence: Evidence, queue: TaskQueue, activity: Activity, doing: str, now: int) -> Finding:
@@ -206,7 +217,7 @@ def _no_poll_since(evidence: Evidence, queue: TaskQueue, activity: Activity, doi
 
     Of the run's own task queue, none answers for the run, either.
     """
-    worker, again = start_worker(queue.name, names.DEFAULT_TASK_QUEUE), wakeful("why", evidence.thread_id)
+    worker, again = _worker_for(evidence, activity), wakeful("why", evidence.thread_id)
     before = f" The attempt before it failed: {clause(activity.failure.message)}." if activity.failure else ""
     is_own = queue.name == evidence.queue
     then = ", and no worker answers queries of the run." if is_own else ". It has stopped, or all its slots are taken."
@@ -215,9 +226,9 @@ def _no_poll_since(evidence: Evidence, queue: TaskQueue, activity: Activity, doi
     return Finding(Cause.WORKER_SILENT, doing, why, next, activity.scheduled_at, (worker, again))
 
 
-def _backlog(queue: TaskQueue, activity: Activity, doing: str, now: int) -> Finding:
+def _backlog(evidence: Evidence, queue: TaskQueue, activity: Activity, doing: str, now: int) -> Finding:
     """There are workers, and it is queued nevertheless."""
-    worker = start_worker(queue.name, names.DEFAULT_TASK_QUEUE)
+    worker = _worker_for(evidence, activity)
     pollers = len(queue.live_pollers(now))
     if pollers:
         workers = f"{counted(pollers, 'worker')} {'polls' if pollers == 1 else 'poll'} task queue {queue.name!r}"

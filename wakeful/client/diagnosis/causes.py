@@ -16,7 +16,7 @@ class Cause(StrEnum):
     TASK_FAILING = "task_failing"
     """The run's workflow task fails again and again: its code does not match the history, or has a bug."""
     NO_TOOL_WORKER = "no_tool_worker"
-    """A tool has a task queue of its own, which no worker polls."""
+    """A tool or a model has a task queue of its own, which no worker polls."""
     MISSING = "missing"
     """The workers that were tried have no such agent, tool, gate, plugin or provider; others are tried."""
     PAUSED = "paused"

@@ -118,6 +118,11 @@ class Activity:
         return self.type == names.ACTIVITY_INFER
 
     @property
+    def calls_model(self) -> bool:
+        """For an answer or a summary: it may have a task queue that workers serve alone."""
+        return self.type in (names.ACTIVITY_INFER, names.ACTIVITY_COMPACT)
+
+    @property
     def is_own(self) -> bool:
         """It is one of the runtime's, not a tool."""
         return self.type in names.RESERVED_TOOL_NAMES

@@ -88,8 +88,8 @@ def wakeful(verb: str, *targets: str) -> str:
     return shlex.join(["wakeful", verb, *end_of_options, *targets])
 
 
-def start_worker(queue: str, default: str) -> str:
-    option = [] if queue == default else ["--task-queue", queue]
+def start_worker(queue: str, default: str, *, inference: bool = False) -> str:
+    option = [] if queue == default else ["--inference-queue" if inference else "--task-queue", queue]
     return shlex.join(["wakeful", "worker", "--app", "module:registry", *option])
 
 
