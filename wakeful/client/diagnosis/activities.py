@@ -259,7 +259,7 @@ def _queue_deadline(activity: Activity, now: int) -> str:
     if not activity.queue_timeout or activity.scheduled_at is None:
         return ""
     at = activity.scheduled_at + int(activity.queue_timeout * 1000)
-    return f" If no worker starts it, the call fails {until(at, now)}, and the model reads that it was not executed."
+    return f" If no worker starts it, the call fails {until(at, now)}."
 
 
 def last_seen(queue: TaskQueue, now: int) -> str:
