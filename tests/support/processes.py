@@ -93,23 +93,22 @@ async def worker_process(
 
 
 @contextlib.asynccontextmanager
-async def dev_process(*args: str) -> AsyncIterator[dict[str, str]]:
+async def dev_process(*args: str, cwd: Path = ROOT) -> AsyncIterator[dict[str, str]]:
     """`wakeful dev` on free ports; yields its addresses, and stops it with Ctrl-C, which must end it cleanly."""
     process = await asyncio.create_subprocess_exec(
-        *(WAKEFUL, "dev", "--json", "--port", "0", "--ui-port", "0", *args), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        *(WAKEFUL, "dev", "--json", "--port", "0", "--ui-port", "0", *args), cwd=cwd, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     try:
         async with asyncio.timeout(60):
             where: dict[str, str] = json.loads(await process.stdout.readline())
         yield where
+    finally:
+        # Also after a failure: if it were killed, its server would stay, and hold the pipe that `wait` waits for.
         process.send_signal(signal.SIGINT)
         async with asyncio.timeout(60):
-            assert await process.wait() == 0
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+            code = await process.wait()
+    assert code == 0
 
 
 async def kill(process: asyncio.subprocess.Process) -> None:
