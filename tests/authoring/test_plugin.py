@@ -24,7 +24,7 @@ from wakeful.authoring.hook_contexts import AfterToolExecute, NoSettings
 from wakeful.authoring.hook_requests import HookRequests
 from wakeful.contract.agents import ModelBinding, ResolvedAgent
 from wakeful.contract.gates import Block, SetResult, Suspend
-from wakeful.contract.hooks import EmittedEvent
+from wakeful.contract.hooks import EmittedEvent, FinalAnswer
 from wakeful.contract.messages import TextBlock, ToolCall
 from wakeful.contract.runs import RunIdentity, StopDetail
 
@@ -82,6 +82,10 @@ def test_the_methods_of_a_context_record_requests() -> None:
     ctx.remove_context("b")
     ctx.remove_context("c")
     ctx.add_context("c", "four")
+    ctx.add_context("old.1", "five")
+    ctx.remove_context_prefix("old.")
+    ctx.finish("Hello!")
+    ctx.finish("Too late.")
     ctx.emit("noticed", {"n": 1})
     ctx.stop("enough", "of it")
     ctx.stop("later")
@@ -96,6 +100,8 @@ def test_the_methods_of_a_context_record_requests() -> None:
             ContextMessage(key="c", content=(TextBlock(text="four"),)),
         ),
         forget=("b",),
+        forget_prefixes=("old.",),
+        finish=FinalAnswer(text="Hello!"),
         events=(EmittedEvent(plugin="p", name="noticed", payload={"n": 1}),),
         stop=StopDetail(code="enough", detail="of it"),
         block="no",

@@ -7,7 +7,9 @@ import pytest
 from pydantic import BaseModel, Field, JsonValue
 
 from wakeful import ConfigurationError, ResumeMode, ToolContext, ToolError, tool
+from wakeful.authoring.hook_requests import HookRequests
 from wakeful.authoring.tool import SuspendCall
+from wakeful.contract.hooks import FinalAnswer
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import Effects
 
@@ -252,11 +254,21 @@ def test_the_payload_of_an_event_must_be_short_enough_for_a_model() -> None:
         context().emit("found", "x" * 200_000)
 
 
-def test_a_handoff_goes_to_the_sink() -> None:
-    requested: list[str] = []
-    context(handoff_sink=requested.append).handoff("clerk")
-    context().handoff("without a sink")
-    assert requested == ["clerk"]
+def test_a_tool_requests_what_a_hook_can_request() -> None:
+    ctx = context()
+    ctx.handoff("clerk")
+    ctx.finish("Done.")
+    assert ctx.requests == HookRequests(handoff="clerk", finish=FinalAnswer(text="Done."))
+
+
+def test_a_tool_has_metadata_for_programs_b200() -> None:
+    @tool(metadata={"owner": "ann"}, category="weather")
+    def look() -> None:
+        """Look."""
+
+    assert (look.descriptor.metadata, look.descriptor.category) == ({"owner": "ann"}, "weather")
+    with pytest.raises(ConfigurationError, match="the metadata of tool 'show' is not JSON"):
+        tool(name="show", metadata={"at": object()})(look.function)  # type: ignore[dict-item]
 
 
 def test_a_tool_may_run_in_the_background_on_any_queue() -> None:

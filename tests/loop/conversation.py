@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from wakeful.contract.events import (
     AgentEvent,
+    AnswerGiven,
     MailArrived,
     MessageEdited,
     MessageReceived,
@@ -69,6 +70,8 @@ class Conversation:
                 self._read(ids)
             case NoteAdded(message_id=id, text=text):
                 self.entries.append((Role.USER, text, id))
+            case AnswerGiven(message_id=id, text=text):
+                self.entries.append((Role.ASSISTANT, text, id))
             case RunFinish(rolled_back=True):
                 del self.entries[self.run_starts_at :]
             case StepStart(message_id=id):

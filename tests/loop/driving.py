@@ -295,7 +295,7 @@ class Driver:
         self, call_id: str, reason: str, effects: HookEffects | None = None, *, result: ToolResult | None = None
     ) -> Advance:
         """A gate blocks the call just before its tool would run; `result` is what hooks made of the error."""
-        made = result or ToolResult.error("look", reason)
+        made = result or ToolResult.rejected("look", reason)
         outcome = ToolOutcome(result=made, blocked=reason, effects=effects)
         return self.feed(ToolReturned(self.work_id_of(call_id), outcome))
 

@@ -43,7 +43,7 @@ from wakeful.contract.decisions import (
     digest_arguments,
 )
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
-from wakeful.contract.hooks import HookEffects, LifecyclePhase
+from wakeful.contract.hooks import FinalAnswer, HookEffects, LifecyclePhase, RequestChanges
 from wakeful.contract.inference import Interruption, ModelResponse, OutputSpec, RecoveryPlan, StopReason
 from wakeful.contract.mail import TaskEvent
 from wakeful.contract.messages import ToolCall
@@ -240,7 +240,14 @@ class World:
             return None
         base = max(0, self.run.thread.agent_state.revision - dice.mostly(0, 1, 2))
         request: dict[str, object] = dice.mostly(
-            {}, {"stop": ENOUGH}, {"block": "locked"}, {"fail": "no audit"}, {"handoff": "billing"}, {"retry": "Again."}
+            {},
+            {"stop": ENOUGH},
+            {"block": "locked"},
+            {"fail": "no audit"},
+            {"handoff": "billing"},
+            {"retry": "Again."},
+            {"finish": FinalAnswer(text=dice.one_of("Here.", ""))},
+            {"next_request": RequestChanges(excluded=("look",))},
         )
         op = dice.one_of(
             merge_op("count", 1), merge_op("visits", 1), set_op("draft", dice.number_below(9)), set_op("undeclared", 1)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.plugins.conftest import Serving
 from tests.support.processes import ROOT
-from wakeful import Registry, ScriptedModel, say
+from wakeful import Registry, ScriptedModel, call, say
 from wakeful.authoring.plugin import hook_name
 from wakeful.contract.hooks import Phase
 from wakeful.plugins.skills.packages import read_skills
@@ -53,6 +53,17 @@ async def test_the_other_agents_of_the_page_run(serving: Serving, page: Any, thr
             result = await client.run(agent.id, "how much?", thread_id=f"{thread_id}-{agent.id}")
             said = "ask my colleague" if agent.id == "receptionist" else "it is 5 €"
             assert (result.status_reason, result.response) == ("natural", said)
+
+
+async def test_the_greeter_answers_greetings_itself_b015(serving: Serving, page: Any, thread_id: str) -> None:
+    model = ScriptedModel([call("open_case", number=7), say("The case is open.")])
+    async with serving(Registry(agents=[page["greeter"]], models={"default": model})) as client:
+        greeted = await client.run("greeter", "Hello", thread_id=thread_id)
+        transcript = await client.transcript(thread_id)
+        opened = await client.run("greeter", "Open case 7.", thread_id=f"{thread_id}-2")
+    assert (greeted.status_reason, greeted.response) == ("behavior_requested", "Hello! What can I do for you?")
+    assert [message.text for message in transcript] == ["Hello", greeted.response]
+    assert (opened.status_reason, opened.response) == ("natural", "The case is open.")
 
 
 def test_the_skill_of_the_page_is_valid(page: Any) -> None:

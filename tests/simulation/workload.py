@@ -32,6 +32,7 @@ from wakeful.contract.decisions import ResumeMode
 from wakeful.contract.errors import ProviderError, ProviderErrorKind, ToolError
 from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason, TranscriptRef
 from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.runs import Usage
 from wakeful.contract.state import StateScope
@@ -274,9 +275,15 @@ async def hold() -> str:
 
 @tool(read_only=True)
 async def count(ctx: ToolContext) -> int:
-    """Write to the state."""
+    """Write to the state, and change the next request, or end the run with an answer."""
     ctx.state.add(COUNT, 1)
     ctx.state.add(SEEN, 1)
+    ctx.remove_context_prefix("count")
+    ctx.add_context(f"count.{ctx.call_id}", "You have counted.", persistent=True)
+    ctx.exclude_tools("hold")
+    ctx.override(InferenceOverrides(temperature=0))
+    if outside.random("finish", activity.info().workflow_id, ctx.call_id).random() < ANSWERS_OF_HOOKS * 5:
+        ctx.finish(f"counted in {ctx.call_id}")
     return 1
 
 
@@ -295,6 +302,8 @@ async def later(number: int, ctx: ToolContext) -> int:
 
 
 MISSING_HANDOFFS = 0.02
+ANSWERS_OF_HOOKS = 0.02
+"""The share of requests that a hook answers; of the calls of `count`, five times as many end the run."""
 
 
 class Watchful(Plugin):
@@ -314,6 +323,9 @@ class Watchful(Plugin):
 
     async def before_inference(self, ctx: BeforeInference) -> None:
         ctx.add_context("note", "Be careful.")
+        info = activity.info()
+        if outside.random("answer", info.workflow_id, info.activity_id).random() < ANSWERS_OF_HOOKS:
+            ctx.finish(f"no need to ask at {info.activity_id}")
 
     async def after_inference(self, ctx: AfterInference) -> None:
         ctx.state.add(SEEN, 1)

@@ -6,13 +6,13 @@ discarded.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, cast, overload
+from typing import Any, Generic, cast
 
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_jsonable_python
 from typing_extensions import TypeVar
 
-from wakeful.authoring.hook_requests import HookRequests
+from wakeful.authoring.hook_requests import Requesting
 from wakeful.authoring.lifespan import D_co
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
@@ -20,17 +20,13 @@ from wakeful.authoring.suspend import SuspendableCall
 from wakeful.authoring.tool import json_copy
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.base import Written
-from wakeful.contract.context import ContextMessage, ContextTarget
 from wakeful.contract.decisions import DecisionAction, SuspensionTicket, ToolCallResume
 from wakeful.contract.gates import Block, SetResult, Suspend
 from wakeful.contract.hooks import EmittedEvent
 from wakeful.contract.inference import ModelResponse
-from wakeful.contract.messages import Message, TextBlock, ToolCall
-from wakeful.contract.model_settings import InferenceOverrides
-from wakeful.contract.permissions import Rule
-from wakeful.contract.runs import RunIdentity, RunResult, StopDetail
+from wakeful.contract.messages import Message, ToolCall
+from wakeful.contract.runs import RunIdentity, RunResult
 from wakeful.contract.tools import ToolDescriptor, ToolResult, ToolStatus
-from wakeful.permissions.rules import rule_problems
 
 
 class NoSettings(Written):
@@ -41,7 +37,7 @@ S = TypeVar("S", bound=BaseModel, default=NoSettings)
 
 
 @dataclass(frozen=True, kw_only=True)
-class HookContext(Generic[S, D_co]):
+class HookContext(Requesting, Generic[S, D_co]):
     """What every hook gets; `run_start`, `on_activate` and `on_deactivate` get nothing more."""
 
     identity: RunIdentity
@@ -57,8 +53,6 @@ class HookContext(Generic[S, D_co]):
     """Data that is shared across threads. Sync hooks use `profiles.wait`. Writes stay, even if the hook fails."""
     deps: D_co = field(default=cast("D_co", None), repr=False)
     """The value of the registry's lifespan; None if it has none."""
-    requests: HookRequests = field(default_factory=HookRequests, repr=False)
-    """The requests that the hook has made so far."""
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     """Of the message that began the run."""
 
@@ -72,53 +66,6 @@ class HookContext(Generic[S, D_co]):
         """The user for whom the run acts."""
         return self.identity.user
 
-    @overload
-    def add_context(self, message: ContextMessage, /) -> None: ...
-    @overload
-    def add_context(
-        self,
-        key: str,
-        text: str,
-        /,
-        *,
-        target: ContextTarget = ...,
-        cooldown_turns: int = ...,
-        persistent: bool = ...,
-    ) -> None: ...
-    def add_context(
-        self,
-        message: ContextMessage | str,
-        text: str | None = None,
-        /,
-        *,
-        target: ContextTarget = ContextTarget.SYSTEM,
-        cooldown_turns: int = 0,
-        persistent: bool = False,
-    ) -> None:
-        """Add a message to a request, beside the conversation; it never becomes part of the transcript.
-
-        In `step_start` and `before_inference` it goes into this step's request, in other hooks into the next one.
-        A later message with the same key replaces an earlier one.
-
-        Args:
-            target: where in the request the message goes: see `ContextTarget`.
-            cooldown_turns: send the same text again only after this many steps.
-            persistent: send it with every request until you remove it.
-        """
-        if isinstance(message, str):
-            message = ContextMessage(
-                key=message,
-                content=(TextBlock(text=text or ""),),
-                target=target,
-                cooldown_turns=cooldown_turns,
-                persistent=persistent,
-            )
-        self.requests.add_context(message)
-
-    def remove_context(self, key: str) -> None:
-        """Stop sending the context message with this key."""
-        self.requests.remove_context(key)
-
     def emit(self, name: str, payload: JsonValue = None) -> None:
         """Emit an event to everyone who watches the thread.
 
@@ -129,28 +76,10 @@ class HookContext(Generic[S, D_co]):
         event = EmittedEvent(plugin=self.plugin_id, name=name, payload=json_copy(name, payload))
         self.requests.events += (event,)
 
-    def stop(self, code: str, detail: str | None = None) -> None:
-        """End the run as stopped, with a code for programs and a detail for people."""
-        self.requests.stop = self.requests.stop or StopDetail(code=code, detail=detail)
-
     def block(self, reason: str) -> None:
         """End the run as blocked: it must not do what it was about to do."""
         if self.requests.block is None:
             self.requests.block = reason
-
-    def handoff(self, agent_id: str) -> None:
-        """Hand the run off to another agent, which takes over from the next step."""
-        self.requests.handoff = agent_id
-
-    def add_permissions(self, *rules: Rule) -> None:
-        """Add permission rules for the rest of the run: they allow, deny or ask about tool calls.
-
-        Raises:
-            ValueError: a rule's pattern is malformed.
-        """
-        if problems := rule_problems(rules):
-            raise ValueError("; ".join(problems))
-        self.requests.permissions += rules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,18 +88,6 @@ class StepStart(HookContext[S, D_co]):
 
     messages: tuple[Message, ...]
     """The conversation as the request will include it, without context messages. Read-only."""
-
-    def override(self, overrides: InferenceOverrides) -> None:
-        """Use other settings, or another model of the same provider, for this request only."""
-        self.requests.override(overrides)
-
-    def exclude_tools(self, *ids: str) -> None:
-        """Leave these tools out of this request."""
-        self.requests.excluded |= frozenset(ids)
-
-    def include_only_tools(self, *ids: str) -> None:
-        """Include only these tools in this request, plus those that other hooks include."""
-        self.requests.include_only(frozenset(ids))
 
 
 @dataclass(frozen=True, kw_only=True)

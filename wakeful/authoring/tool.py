@@ -8,11 +8,12 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, NoReturn, Protocol, cast, overload
+from typing import Any, Generic, Literal, NoReturn, Protocol, cast, overload
 
 import docstring_parser
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
+from wakeful.authoring.hook_requests import Requesting
 from wakeful.authoring.lifespan import D_co, asked_type
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
@@ -27,9 +28,12 @@ from wakeful.contract.tools import (
     DEFAULT_TIMEOUT_SECONDS,
     Effects,
     ToolDescriptor,
+    ToolKind,
 )
 
 ToolFunction = Callable[..., Any]
+
+_JSON_OBJECT = TypeAdapter(dict[str, JsonValue])
 
 
 @overload
@@ -44,6 +48,8 @@ def tool(
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
     heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
     category: str | None = None,
+    kind: ToolKind | Literal["execute", "read", "edit", "search", "other"] | None = None,
+    metadata: Mapping[str, JsonValue] | None = None,
     task_queue: str | None = None,
     queue_timeout: float = DEFAULT_QUEUE_SECONDS,
     retries: int = 0,
@@ -61,6 +67,8 @@ def tool(
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
     heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
     category: str | None = None,
+    kind: ToolKind | Literal["execute", "read", "edit", "search", "other"] | None = None,
+    metadata: Mapping[str, JsonValue] | None = None,
     task_queue: str | None = None,
     queue_timeout: float = DEFAULT_QUEUE_SECONDS,
     retries: int = 0,
@@ -77,6 +85,8 @@ def tool(
         timeout: seconds that one attempt may take.
         heartbeat_timeout: seconds without a heartbeat after which its worker counts as lost.
         category: a label for your own use, such as in gates.
+        kind: what it does, for gates and hooks; by default they see what its name suggests.
+        metadata: any JSON for your own use. Gates and hooks read it in the descriptor; the model never does.
         task_queue: the task queue of other workers that run it, which may be programs in another language; they run an
             activity of the tool's name (docs/foreign-tools.md).
         queue_timeout: seconds that a call may wait for a worker of its `task_queue`. Then the model reads that it was
@@ -113,6 +123,8 @@ def tool(
             description=description if description is not None else documented.description or "",
             parameters=parameters_schema(arguments),
             category=category,
+            declared_kind=None if kind is None else ToolKind(kind),
+            metadata=_json_object(id, metadata or {}),
             effects=effects,
             timeout_seconds=timeout,
             heartbeat_seconds=heartbeat_timeout,
@@ -177,8 +189,12 @@ class EmitSink(Protocol):
 
 
 @dataclass(frozen=True)
-class ToolContext(SuspendableCall[NoReturn], Generic[D_co]):
+class ToolContext(SuspendableCall[NoReturn], Requesting, Generic[D_co]):
     """What a running call can use. Add a parameter of this type to your tool.
+
+    A tool can request what a hook can: add context, permissions or overrides, stop or finish the run, hand it off. The
+    requests are applied together with the call's result, and discarded if the tool raises or suspends; those of a
+    background tool have no effect.
 
     `ToolContext[Database]` says what `deps` is: the value that the registry's lifespan yields.
 
@@ -203,7 +219,6 @@ class ToolContext(SuspendableCall[NoReturn], Generic[D_co]):
     progress_sink: ProgressSink = field(default=lambda _report: None, repr=False)
     cancelled_source: Callable[[], bool] = field(default=lambda: False, repr=False)
     emit_sink: EmitSink = field(default=lambda _type, _payload: False, repr=False)
-    handoff_sink: Callable[[str], None] = field(default=lambda _agent_id: None, repr=False)
 
     @property
     def cancelled(self) -> bool:
@@ -237,15 +252,15 @@ class ToolContext(SuspendableCall[NoReturn], Generic[D_co]):
         """
         return self.emit_sink(event_type, json_copy(event_type, payload))
 
-    def handoff(self, agent_id: str) -> None:
-        """Hand the run off to another agent, which takes over from the next step after this call returns.
-
-        The last handoff of a step counts. If the tool raises or suspends, there is no handoff.
-        """
-        self.handoff_sink(agent_id)
-
     def _suspended(self, ticket: SuspensionTicket) -> NoReturn:
         raise SuspendCall(ticket)
+
+
+def _json_object(id: str, metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    try:
+        return _JSON_OBJECT.validate_python(dict(metadata))
+    except ValidationError as error:
+        raise ConfigurationError([f"the metadata of tool {id!r} is not JSON: {error}"]) from error
 
 
 class SuspendCall(Exception):

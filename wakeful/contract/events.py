@@ -97,6 +97,14 @@ class NoteAdded(Wire):
     text: str
 
 
+class AnswerGiven(Wire):
+    """A hook or a tool ended the run with an answer of its own: it enters the conversation here."""
+
+    event_type: Literal["answer_given"] = "answer_given"
+    message_id: str
+    text: str
+
+
 class StepStart(Wire):
     event_type: Literal["step_start"] = "step_start"
     message_id: str
@@ -328,6 +336,7 @@ AgentEvent = Annotated[
     | MessagesWithdrawn
     | MessagesRead
     | NoteAdded
+    | AnswerGiven
     | StepStart
     | StepEnd
     | TextDelta

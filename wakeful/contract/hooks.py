@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.context import ContextMessage
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity, RunResult, StopDetail
 from wakeful.contract.state import StateOp, StateView
@@ -64,6 +65,24 @@ class HookFailure(Wire):
     error: str
 
 
+class FinalAnswer(Wire):
+    """The answer with which a hook or a tool ends the run as completed."""
+
+    text: Few[str] = ""
+    output: Maybe[JsonValue] = None
+    """The same as a value of the agent's output type."""
+
+
+class RequestChanges(Wire):
+    """What hooks and tools change in the agent's next request, and in no later one."""
+
+    overrides: Maybe[InferenceOverrides] = None
+    excluded: Few[tuple[str, ...]] = ()
+    """Tools that it does not include."""
+    included: Maybe[tuple[str, ...]] = None
+    """The only tools that it includes, minus the excluded ones."""
+
+
 class HookEffects(Wire):
     """What hooks and tools request of the loop; applied as a whole, in order."""
 
@@ -74,6 +93,9 @@ class HookEffects(Wire):
     """Context messages for the next request."""
     forget: Few[tuple[str, ...]] = ()
     """Keys of context messages to remove."""
+    forget_prefixes: Few[tuple[str, ...]] = ()
+    """Remove the context messages whose keys start with one of these; all of them, if one is empty."""
+    next_request: Maybe[RequestChanges] = None
     permissions: Few[tuple[Rule, ...]] = ()
     """Rules for the rest of the run."""
     events: Few[tuple[EmittedEvent, ...]] = ()
@@ -83,6 +105,8 @@ class HookEffects(Wire):
     """End the run as stopped, with this code."""
     block: Maybe[str] = None
     """End the run as blocked, for this reason."""
+    finish: Maybe[FinalAnswer] = None
+    """End the run as completed, with this answer."""
     retry: Maybe[str] = None
     """Discard the answer and call the model again with this note; only after an inference."""
     fail: Maybe[str] = None

@@ -9,7 +9,7 @@ from wakeful.contract.carryover import Carryover
 from wakeful.contract.context import CompactionMark, ContextMessage, ContextReport
 from wakeful.contract.events import EventRecord
 from wakeful.contract.gates import Verdict
-from wakeful.contract.hooks import HookEffects
+from wakeful.contract.hooks import HookEffects, RequestChanges
 from wakeful.contract.messages import LeftOut, Message, ThinkingBlock, ToolCall
 from wakeful.contract.model_settings import InferenceOverrides, ModelSettings
 from wakeful.contract.permissions import Rule
@@ -189,6 +189,8 @@ class InferInput(Wire):
     """The step in the run; for hooks."""
     ended_step: Few[int] = 0
     """The previous step, if its `step_end` hooks are still to run."""
+    changes: Maybe[RequestChanges] = None
+    """What hooks and tools requested for this request before it."""
     lineage: Few[str] = ""
     """After a Temporal reset: part of the ids of the answer's calls."""
     live: Few[bool] = False

@@ -1,6 +1,7 @@
 """Tool descriptors and results, and the input and output of a tool activity."""
 
 import json
+import re
 from enum import StrEnum
 from typing import Self
 
@@ -43,6 +44,34 @@ class Effects(StrEnum):
         return self is not Effects.ONCE
 
 
+class ToolKind(StrEnum):
+    """What a tool does, as gates and hooks see it."""
+
+    EXECUTE = "execute"
+    READ = "read"
+    EDIT = "edit"
+    SEARCH = "search"
+    OTHER = "other"
+
+
+_KIND_WORDS = {
+    ToolKind.EDIT: (
+        "add append apply assign cancel change clear close commit create delete deploy drop edit insert merge move "
+        "patch pay post publish purge put refund remove rename replace save send set update upload write"
+    ),
+    ToolKind.SEARCH: "find glob grep lookup query search",
+    ToolKind.READ: "check describe download fetch get inspect list load look open read show status view",
+    ToolKind.EXECUTE: "bash call command exec execute invoke launch python run script shell start terminal",
+}
+
+
+def kind_of(tool_name: str) -> ToolKind:
+    """What a tool's name suggests: the first kind one of whose words it has; edit before search, read and execute."""
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", tool_name)
+    words = set(re.split(r"[^a-z0-9]+", spaced.lower()))
+    return next((kind for kind, verbs in _KIND_WORDS.items() if words & set(verbs.split())), ToolKind.OTHER)
+
+
 class RuntimeKind(StrEnum):
     """What the loop does when a model calls one of the runtime's own tools."""
 
@@ -77,6 +106,8 @@ class ToolDescriptor(Wire):
     parameters: dict[str, JsonValue] = Field(default_factory=no_parameters)
     category: Maybe[str] = None
     metadata: Few[dict[str, JsonValue]] = {}
+    """For programs: the model never reads it."""
+    declared_kind: Maybe[ToolKind] = None
     frontend: Few[bool] = False
     effects: Effects = Effects.ONCE
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
@@ -95,6 +126,11 @@ class ToolDescriptor(Wire):
     """Set if the runtime itself performs the tool."""
     background: Few[bool] = False
     """A call starts a background task: the model gets the task's id at once and the result later."""
+
+    @property
+    def kind(self) -> ToolKind:
+        """What the tool says it does, or else what its name suggests."""
+        return self.declared_kind or kind_of(self.id)
 
 
 class FrontendTool(Written):
@@ -140,6 +176,11 @@ class ToolResult(Wire):
     @classmethod
     def error(cls, tool_name: str, message: str) -> Self:
         return cls(tool_name=tool_name, status=ToolStatus.ERROR, message=message)
+
+    @classmethod
+    def rejected(cls, tool_name: str, reason: str) -> Self:
+        """The error of a call that a gate, a rule or a hook blocked."""
+        return cls(tool_name=tool_name, status=ToolStatus.ERROR, message=reason, metadata={"rejected": True})
 
     @classmethod
     def error_with_code(cls, tool_name: str, code: str, message: str) -> Self:

@@ -226,6 +226,7 @@ class Activities:
             state=command.state,
             step=command.step if command.state else 0,
             ended_step=command.ended_step,
+            changes=command.changes,
             lineage=command.lineage,
             live=command.live,
         )

@@ -139,7 +139,7 @@ class HookRun:
 
     @property
     def ends_run(self) -> bool:
-        """A hook stops, blocks or fails the run."""
+        """A hook stops, blocks, finishes or fails the run."""
         return self._failure is not None or self.requests.ends_run
 
     @property
@@ -150,7 +150,7 @@ class HookRun:
     @property
     def effects(self) -> HookEffects | None:
         """What the loop has to apply; None if nothing."""
-        effects = _effects(self.requests, self.state)
+        effects = effects_of(self.requests, self.state)
         effects = effects.model_copy(update={"failures": tuple(self._failures), "fail": self._failure})
         return None if effects == HookEffects(base=self.state.base) else effects
 
@@ -245,17 +245,11 @@ class HookRun:
             raise
 
     def _checked(self, requests: HookRequests, state: State) -> HookRequests:
-        """A validated copy of a hook's requests: Python does not enforce their types, and history must hold them."""
+        """A validated copy of a hook's requests."""
         try:
-            checked = _REQUESTS.validate_json(_REQUESTS.dump_json(requests, warnings="error"))
-        except (PydanticSerializationError, ValueError) as error:
-            raise _HookFailed(f"its request cannot be written as JSON: {_in_one_line(error)}") from error
-        # Not counted: messages, which are not recorded, and results, which are cut.
-        size = len(_effects(checked, state).model_dump_json().encode()) + len((checked.text or "").encode())
-        if not isinstance(checked.verdict, SetResult):
-            size += len(to_json(checked.verdict))
-        if size > REQUEST_LIMIT:
-            raise _HookFailed(f"its request is too large: {size:,} bytes, and at most {REQUEST_LIMIT:,} are allowed")
+            checked, size = checked_requests(requests, state)
+        except ValueError as error:
+            raise _HookFailed(str(error)) from error
         if self._requested_bytes + size > REQUEST_LIMIT_TOGETHER:
             limit = f"more than {REQUEST_LIMIT_TOGETHER:,} bytes with those of the hooks before it"
             raise _HookFailed(f"its request is too large: {limit}")
@@ -280,17 +274,40 @@ class _HookFailed(Exception):
     """A hook that could not run, or broke the rules for hooks; the message says why."""
 
 
-def _effects(requests: HookRequests, state: State) -> HookEffects:
+def checked_requests(requests: HookRequests, state: State) -> tuple[HookRequests, int]:
+    """A validated copy of requests and its bytes: Python does not enforce their types, and history must hold them.
+
+    Raises:
+        ValueError: they cannot be written as JSON, or are too large.
+    """
+    try:
+        checked = _REQUESTS.validate_json(_REQUESTS.dump_json(requests, warnings="error"))
+    except (PydanticSerializationError, ValueError) as error:
+        raise ValueError(f"its request cannot be written as JSON: {_in_one_line(error)}") from error
+    # Not counted: messages, which are not recorded, and results, which are cut.
+    size = len(effects_of(checked, state).model_dump_json().encode()) + len((checked.text or "").encode())
+    if not isinstance(checked.verdict, SetResult):
+        size += len(to_json(checked.verdict))
+    if size > REQUEST_LIMIT:
+        raise ValueError(f"its request is too large: {size:,} bytes, and at most {REQUEST_LIMIT:,} are allowed")
+    return checked, size
+
+
+def effects_of(requests: HookRequests, state: State) -> HookEffects:
+    """What the loop has to apply."""
     return HookEffects(
         base=state.base,
         state=state.operations,
         context=requests.context,
         forget=requests.forget,
+        forget_prefixes=requests.forget_prefixes,
+        next_request=requests.request_changes,
         permissions=requests.permissions,
         events=requests.events,
         handoff=requests.handoff,
         stop=requests.stop,
         block=requests.block,
+        finish=requests.finish,
         retry=requests.retry,
     )
 

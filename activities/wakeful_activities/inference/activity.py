@@ -246,7 +246,8 @@ class InferActivity:
             calls = _gate_calls(response, input, agent, await self._cache.metadata(input.metadata))
             verdicts = await self._gates.verdicts(agent, rules, calls, hooks)
             if hooks is not None and not hooks.ends_run:
-                verdicts = await after_verdicts(hooks, response.tool_calls, verdicts, tools_by_id(input, agent))
+                tools = tools_by_id(input, agent)
+                verdicts = await after_verdicts(hooks, response.tool_calls, verdicts, tools, agent.tool_mode)
             response = response.model_copy(update={"verdicts": verdicts})
         if agent.output is not None:
             before = continued_text(built.history) if input.continuing else ""

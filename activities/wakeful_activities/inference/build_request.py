@@ -41,7 +41,11 @@ class RequestShape:
     @classmethod
     def of(cls, input: InferInput, agent: ResolvedAgent) -> "RequestShape":
         overrides = (input.overrides or InferenceOverrides()).over(agent.settings or ModelSettings())
-        return cls(input.context, input.permissions, overrides, HookRequests())
+        requests = HookRequests()
+        if input.changes is not None:
+            requests.change_request(input.changes)
+            overrides = requests.overrides.over(overrides)
+        return cls(input.context, input.permissions, overrides, requests)
 
 
 @dataclass(frozen=True)

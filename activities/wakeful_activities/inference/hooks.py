@@ -10,12 +10,13 @@ from functools import partial
 from wakeful.authoring.hook_contexts import AfterInference, BeforeInference, StepEnd, StepStart
 from wakeful.authoring.hook_requests import HookRequests
 from wakeful.context.messages import ContextMessages
-from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.agents import ResolvedAgent, ToolMode
 from wakeful.contract.context import ContextMessage, LastShown
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.hooks import LifecyclePhase, Phase
 from wakeful.contract.inference import InferInput, ModelResponse
 from wakeful.contract.messages import Message, Role, ToolCall
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.tools import ToolDescriptor, ToolResult
 from wakeful.loop.calls.gates import final_calls
 from wakeful.registry.plugin_bindings import CONTEXT_THROTTLE
@@ -72,21 +73,25 @@ async def after_verdicts(
     calls: Sequence[ToolCall],
     verdicts: Mapping[str, Verdict],
     tools: Mapping[str, ToolDescriptor],
+    mode: ToolMode,
 ) -> Mapping[str, Verdict]:
     """The verdicts with results as hooks of `after_tool_execute` leave them, where no activity runs for the call.
 
-    A verdict that the call's own activity gives again is not changed: the hooks run there.
+    A verdict that the call's own activity gives again is not changed: the hooks run there. Nor do they run for calls
+    that a blocked one interrupts.
     """
     final, changed = final_calls(calls, verdicts, tools.get), dict(verdicts)
-    for call in calls:
-        tool = tools.get(call.name)
-        if call.id not in final or tool is None:
-            continue
+    judged = [call for call in calls if call.id in final and call.name in tools]
+    blocked = next((place for place, call in enumerate(judged) if isinstance(verdicts[call.id], Block)), None)
+    if blocked is not None:
+        judged = judged[: blocked + 1] if mode is ToolMode.SEQUENTIAL else [judged[blocked]]
+    for call in judged:
+        tool = tools[call.name]
         match verdicts[call.id]:
             case SetResult(result=result):
                 changed[call.id] = SetResult(result=await hooks.result(call, tool, result))
             case Block(reason=reason):
-                error = ToolResult.error(call.name, reason)
+                error = ToolResult.rejected(call.name, reason)
                 result = await hooks.result(call, tool, error)
                 changed[call.id] = Block(reason=reason, result=None if result == error else result)
             case Suspend():
@@ -96,15 +101,25 @@ async def after_verdicts(
 
 def _shaped(hooks: HookRun, shape: RequestShape, *, step: int) -> RequestShape:
     requests = hooks.requests
-    context = ContextMessages(tuple(each for each in shape.context if each.key not in requests.forget))
+    context = ContextMessages(tuple(each for each in shape.context if not requests.forgets(each.key)))
     for message in _due(hooks, requests.context, step=step):
         context = context.upserting(message)
     requests.context = tuple(message for message in requests.context if message.stays)
+    changed = HookRequests(
+        excluded=shape.requests.excluded | requests.excluded,
+        included=shape.requests.included,
+        messages=requests.messages,
+    )
+    if requests.included is not None:
+        changed.include_only(requests.included)
+    overrides = requests.overrides.over(shape.overrides)
+    # What hooks request from here on is for the next request.
+    requests.overrides, requests.excluded, requests.included = InferenceOverrides(), frozenset(), None
     return RequestShape(
         context=context.messages,
         permissions=(*shape.permissions, *requests.permissions),
-        overrides=requests.overrides.over(shape.overrides),
-        requests=HookRequests(excluded=requests.excluded, included=requests.included, messages=requests.messages),
+        overrides=overrides,
+        requests=changed,
     )
 
 

@@ -14,18 +14,20 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from wakeful.authoring.gate import GateCall
+from wakeful.authoring.hook_requests import HookRequests
 from wakeful.authoring.state import State
 from wakeful.authoring.tool import SuspendCall, Tool, ToolContext
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
+from wakeful.contract.hooks import HookEffects
 from wakeful.contract.missing import TIMEOUTS, Missing
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolStatus
 from wakeful.registry.registry import Registry
 from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates
-from wakeful_activities.hooks.hook_run import Hooks, OpenProfiles
+from wakeful_activities.hooks.hook_run import Hooks, OpenProfiles, checked_requests, effects_of
 from wakeful_activities.other_workers import Lacking, OtherWorkers, missing_before, waited
 from wakeful_activities.results import as_result, cut_to_fit
 from wakeful_activities.tools.emit import Emitter, emitting
@@ -94,7 +96,8 @@ class ToolActivity:
             span.set_attribute("gen_ai.tool.call.id", input.call.id)
             with heartbeating(call.progress, self._intervals, live=input.live) as call.beats:
                 if input.agent is None:
-                    return await self._execute_emitting(tool, call)
+                    outcome = await self._execute_emitting(tool, call)
+                    return outcome.model_copy(update={"effects": call.effects})
                 return await self._execute_if_allowed(tool, call, input.agent)
 
     async def _execute_if_allowed(self, tool: Tool, call: "_Call", agent_digest: str) -> ToolOutcome:
@@ -114,6 +117,7 @@ class ToolActivity:
             outcome = await self._execute_emitting(tool, call)
             if call.has_returned:
                 hooks.state.commit(call.state)
+                hooks.requests.merge(call.requests)
         outcome = await hooked.after(outcome)
         return outcome.model_copy(update={"effects": hooks.effects})
 
@@ -152,8 +156,9 @@ class ToolActivity:
                 arguments[tool.context_parameter] = call.context()
             returned = await self._call_function(tool, arguments, call)
             result = cut_to_fit(as_result(tool.name, returned))
-            call.has_returned = result.status is not ToolStatus.PENDING
-            return ToolOutcome(result=result, handoff=call.handoff if call.has_returned else None)
+            if result.status is ToolStatus.PENDING:
+                return ToolOutcome(result=result)
+            return ToolOutcome(result=result, handoff=call.take_requests())
         except SuspendCall as suspension:
             ticket = suspension.ticket
             return ToolOutcome(result=ToolResult.suspended(tool.name, ticket, ticket.suspension.message))
@@ -198,10 +203,10 @@ class _Call:
         self.beats: Heartbeats | None = None
         self._loop = asyncio.get_running_loop()
         self.emitter: Emitter | None = None
-        self.handoff: str | None = None
+        self.requests = HookRequests()
         self.state = State(agent_id=input.identity.agent_id)
         self.has_returned = False
-        """The tool neither raised nor suspended: its state and its handoff take effect."""
+        """The tool neither raised nor suspended: its state and its requests take effect."""
         self._reported: Mapping[str, JsonValue] | None = None
 
     def context(self) -> ToolContext[Any]:
@@ -222,7 +227,7 @@ class _Call:
             progress_sink=self._report,
             cancelled_source=self.cancelled.is_set,
             emit_sink=self._emit,
-            handoff_sink=self._hand_off,
+            requests=self.requests,
             metadata=copy.deepcopy(self.metadata),
         )
 
@@ -235,8 +240,26 @@ class _Call:
     def _emit(self, event_type: str, payload: JsonValue) -> bool:
         return self.emitter is not None and self.emitter.emit(event_type, payload)
 
-    def _hand_off(self, agent_id: str) -> None:
-        self.handoff = agent_id
+    def take_requests(self) -> str | None:
+        """Take what the tool requests, and return the agent that it hands the run off to, if it does.
+
+        Raises:
+            ToolError: history cannot hold the requests.
+        """
+        try:
+            self.requests, _ = checked_requests(self.requests, self.state)
+        except ValueError as error:
+            problem = f"the tool ran, but {error}"
+            raise ToolError(problem, kind=ToolErrorKind.INTERNAL) from error
+        self.has_returned = True
+        handoff, self.requests.handoff = self.requests.handoff, None
+        return handoff
+
+    @property
+    def effects(self) -> HookEffects | None:
+        """What a tool without hooks requests of the loop; None if nothing."""
+        effects = effects_of(self.requests, self.state)
+        return effects if self.has_returned and effects != HookEffects() else None
 
     def progress(self) -> tuple[Mapping[str, JsonValue] | Missing | None, ...]:
         """The details of the next heartbeat: the progress, and what earlier attempts were missing."""
@@ -286,7 +309,7 @@ def _outcome_of(tool_name: str, verdict: Verdict | None) -> ToolOutcome | None:
         case None:
             return None
         case Block(reason=reason):
-            return ToolOutcome(result=ToolResult.error(tool_name, reason), blocked=reason)
+            return ToolOutcome(result=ToolResult.rejected(tool_name, reason), blocked=reason)
         case Suspend(ticket=ticket):
             return ToolOutcome(result=ToolResult.suspended(tool_name, ticket, ticket.suspension.message), gated=True)
         case SetResult(result=result):

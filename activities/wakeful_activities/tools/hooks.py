@@ -34,9 +34,10 @@ class HookedCall:
         requests, name = self.hooks.requests, self.input.call.name
         if (reason := requests.block) is not None:
             requests.block = None  # it concerns this call, and its outcome reports it
-            return ToolOutcome(result=ToolResult.error(name, reason), blocked=reason)
+            return ToolOutcome(result=ToolResult.rejected(name, reason), blocked=reason)
         if self.hooks.ends_run:
-            why = self.hooks.failure or (requests.stop.detail or requests.stop.code if requests.stop else "")
+            stop = requests.stop
+            why = self.hooks.failure or ((stop.detail or stop.code) if stop else "a hook has answered")
             return ToolOutcome(result=ToolResult.error(name, f"The call was not executed, because the run ends: {why}"))
         return None
 

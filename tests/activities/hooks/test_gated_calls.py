@@ -194,7 +194,7 @@ async def test_gates_are_evaluated_again_just_before_the_call() -> None:
 
 async def test_a_call_that_is_blocked_just_before_is_not_executed() -> None:
     outcome = await run_tool("pay", {"amount": 5000}, gates=[modest])
-    assert outcome == ToolOutcome(result=ToolResult.error("pay", "too much"), blocked="too much")
+    assert outcome == ToolOutcome(result=ToolResult.rejected("pay", "too much"), blocked="too much")
     assert executed == []
 
 

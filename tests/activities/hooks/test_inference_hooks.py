@@ -16,6 +16,7 @@ from wakeful import (
     ModelResponse,
     Rule,
     ToolGate,
+    ToolMode,
     Verdict,
     call,
     gate,
@@ -205,10 +206,10 @@ async def test_tool_gate_hooks_run_after_gates_and_a_block_goes_before_a_suspens
 
 
 async def test_after_tool_execute_sees_results_that_gates_set_with_the_answer_and_can_replace_them() -> None:
-    """B-238."""
+    """B-232, B-234, B-238."""
 
     def redact(ctx: AfterToolExecute) -> None:
-        seen.append((ctx.call.arguments, ctx.tool and ctx.tool.id, ctx.result.text))
+        seen.append((ctx.call.arguments, ctx.tool and ctx.tool.id, ctx.result.text, ctx.result.metadata))
         ctx.emit("seen")
         ctx.set_result("[card]")
 
@@ -230,13 +231,28 @@ async def test_after_tool_execute_sees_results_that_gates_set_with_the_answer_an
         Block(reason="card 8", result=ToolResult.success("pay", "[card]")).model_dump(),
         {"verdict": "suspend"},
     ]
-    assert seen == [({"amount": 0}, "pay", "card 7"), ({"amount": 1}, "pay", "card 8")]
+    assert seen == [({"amount": 0}, "pay", "card 7", {}), ({"amount": 1}, "pay", "card 8", {"rejected": True})]
     assert response.effects == HookEffects(base=4, events=(EmittedEvent(plugin="p", name="seen"),) * 2)
 
     seen.clear()
     world = World(plugin("p", after_tool_execute=redact), turn=call("look", where="up") & turn, gates=[cards])
     assert len((await world.infer()).verdicts) == 3
     assert seen == [], "each call has an activity, which asks the gates and runs the hooks again"
+
+
+@pytest.mark.parametrize(("mode", "reached"), [(ToolMode.SEQUENTIAL, ["first", "no"]), (ToolMode.PARALLEL, ["no"])])
+async def test_after_tool_execute_does_not_run_for_calls_that_a_blocked_one_interrupts_b232(
+    mode: ToolMode, reached: list[str]
+) -> None:
+    @gate
+    def second(call: GateCall) -> Verdict:
+        return call.block("no") if call.arguments == {"where": "second"} else call.result(primary(call.arguments))
+
+    seen: list[str] = []
+    after = plugin("p", after_tool_execute=lambda ctx: seen.append(ctx.result.text))
+    turn = call("look", where="first") & call("look", where="second") & call("look", where="third")
+    assert len((await World(after, turn=turn, gates=[second], tool_mode=mode).infer()).verdicts) == 3
+    assert seen == reached
 
 
 async def test_after_tool_execute_does_not_run_for_calls_of_an_answer_that_is_discarded_or_of_unknown_tools() -> None:

@@ -104,7 +104,7 @@ async def test_a_call_is_not_executed_when_a_hook_ends_the_run(phase: str) -> No
     stops: dict[str, Any] = {phase: lambda ctx: ctx.stop("enough")}
     failing: dict[str, Any] = {phase: fails}
     blocked = await World(plugin("p", **blocks)).call_tool("pay")
-    assert blocked == ToolOutcome(result=ToolResult.error("pay", "no"), blocked="no")
+    assert blocked == ToolOutcome(result=ToolResult.rejected("pay", "no"), blocked="no")
     stopped = await World(plugin("p", **stops)).call_tool("pay")
     message = "The call was not executed, because the run ends: enough"
     effects = HookEffects(base=4, stop=StopDetail(code="enough"))
@@ -119,4 +119,4 @@ async def test_a_call_is_not_executed_when_a_hook_ends_the_run(phase: str) -> No
     else:
         report = HookFailure(plugin="p", phase=phase, error="RuntimeError: oh no")
         effects = HookEffects(base=4, failures=(report,))
-        assert skipped == ToolOutcome(result=ToolResult.error("pay", why), blocked=why, effects=effects)
+        assert skipped == ToolOutcome(result=ToolResult.rejected("pay", why), blocked=why, effects=effects)

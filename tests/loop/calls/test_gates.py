@@ -45,7 +45,7 @@ def test_a_blocked_call_ends_the_run_before_anything_of_its_step_runs(agent: Res
     assert driver.tool_commands("c2") == []
     (first_event, *_) = driver.events_of("tool_call_done")
     assert first_event == ToolCallDone(
-        id="c1", result=ToolResult.error("look", "not here"), outcome=ToolCallOutcome.FAILED
+        id="c1", result=ToolResult.rejected("look", "not here"), outcome=ToolCallOutcome.FAILED
     )
 
 

@@ -33,7 +33,7 @@ from wakeful.contract.events import (
     ToolCallOutcome,
     ToolCallResumed,
 )
-from wakeful.contract.runs import NaturalEnd, Suspended
+from wakeful.contract.runs import BehaviorRequested, NaturalEnd, Suspended
 
 INTERRUPT_REASON = "interrupted in the chat"
 DISMISS_SECONDS = 0.05
@@ -282,4 +282,4 @@ def _is_obvious(record: EventRecord) -> bool:
     result = record.event.result
     if result is not None and result.status_reason == names.AWAITING_TASKS:
         return False
-    return isinstance(record.event.termination, NaturalEnd | Suspended)
+    return isinstance(record.event.termination, NaturalEnd | BehaviorRequested | Suspended)

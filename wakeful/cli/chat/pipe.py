@@ -18,7 +18,7 @@ from wakeful.client.approvals import pending_of
 from wakeful.client.client import Client
 from wakeful.client.wake import describe
 from wakeful.contract.errors import CallerError
-from wakeful.contract.events import EventRecord, MessageReceived, RunFinish, TextDelta
+from wakeful.contract.events import AnswerGiven, EventRecord, MessageReceived, RunFinish, TextDelta
 from wakeful.contract.runs import Suspended
 
 Send = Callable[[str, str], Awaitable[str]]
@@ -53,7 +53,7 @@ async def _print_answer(client: Client, thread_id: str, after: int, *, as_json: 
 
 async def _print(client: Client, record: EventRecord) -> None:
     match record.event:
-        case TextDelta(delta=text):
+        case TextDelta(delta=text) | AnswerGiven(text=text):
             print(readable(text), flush=True)
         case RunFinish(termination=Suspended()):
             for pending in pending_of(await client.status(record.thread_id)):

@@ -94,6 +94,10 @@ class LiveView:
             case e.TextDelta(delta=text):
                 self.answer += text
                 self._append("text", text)
+            case e.AnswerGiven(text=text):
+                self.answer = text
+                self._append("text", text)
+                self._end_text()
             case e.ReasoningDelta(delta=text):
                 self._append("reasoning", text, DIM)
             case e.StreamReset(reason=reason):

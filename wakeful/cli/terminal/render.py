@@ -24,7 +24,7 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return _received_lines(message)
         case e.StepStart():
             return ["· thinking"]
-        case e.TextDelta(delta=text):
+        case e.TextDelta(delta=text) | e.AnswerGiven(text=text):
             return [f"  {line}" for line in readable(text).splitlines()]
         case e.ReasoningDelta(delta=text):
             return [f"  ({short(text)})"]

@@ -236,7 +236,7 @@ def blocked(call: Unfinished, reason: str, result: ToolResult | None = None) -> 
     """A call that a gate blocked, with what hooks made of its result; else the loop itself makes the result."""
     if result is not None and result.status is not ToolStatus.PENDING:
         return finished(call, result)
-    return replace(finished(call, ToolResult.error(call.call.name, reason)), source=None)
+    return replace(finished(call, ToolResult.rejected(call.call.name, reason)), source=None)
 
 
 _OUTCOMES = {

@@ -14,7 +14,7 @@ from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.base import Wire
 from wakeful.contract.context import ContextMessage
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
-from wakeful.contract.hooks import LifecyclePhase
+from wakeful.contract.hooks import LifecyclePhase, RequestChanges
 from wakeful.contract.inference import Source, TranscriptRef
 from wakeful.contract.mail import AgentMessage
 from wakeful.contract.messages import ToolCall
@@ -58,6 +58,8 @@ class Infer:
     """For hooks."""
     ended_step: int = 0
     """The previous step, if its `step_end` hooks run with this inference."""
+    changes: RequestChanges | None = None
+    """What hooks and tools requested for this request before it."""
     lineage: str = ""
     live: bool = False
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)

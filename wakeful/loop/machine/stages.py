@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from wakeful.contract.context import ContextMessage
-from wakeful.contract.hooks import LifecyclePhase
+from wakeful.contract.hooks import LifecyclePhase, RequestChanges
 from wakeful.contract.runs import Cancelled, RunResult, Termination
 from wakeful.loop.calls.batch import Batch
 
@@ -89,6 +89,8 @@ class Inferring:
     """The previous answer hit the token limit, and this one continues it."""
     ended_step: int = 0
     """The previous step, if its `step_end` hooks run with this inference."""
+    changes: RequestChanges | None = None
+    """What hooks and tools requested for this request before it."""
     lineage: str = ""
     """The lineage that a reset began meanwhile: the activity labels the answer's calls as of before the reset."""
     kind: Literal["inferring"] = "inferring"

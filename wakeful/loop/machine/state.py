@@ -20,6 +20,7 @@ from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.decisions import Decision, Refusal
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent
+from wakeful.contract.hooks import FinalAnswer, RequestChanges
 from wakeful.contract.mail import AgentMessage, UndeliveredMessage
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import Outcome
@@ -229,7 +230,11 @@ class Run:
     read_mail: tuple[str, ...] = ()
     """Ids of the mail that the run has read."""
     requested_end: Termination | None = None
-    """How hooks want the run to end before its next step."""
+    """How hooks or a tool want the run to end before its next step."""
+    answer: FinalAnswer | None = None
+    """The answer with which they want it to end, if it is to end as completed."""
+    next_request: RequestChanges | None = None
+    """What they change in the next request."""
     is_live: bool = False
     """The sender of a message that it has read watches it."""
     has_deactivated: bool = False

@@ -1,12 +1,17 @@
 """Hooks in the loop: when lifecycle hooks run in an activity of their own, and how hooks' requests are applied."""
 
+from itertools import chain
+
 from wakeful.contract import ids
 from wakeful.contract.base import json_bytes, replace
-from wakeful.contract.events import AgentEvent, HookFailed, PluginEvent, StateConflict
-from wakeful.contract.hooks import HookEffects, LifecyclePhase
+from wakeful.contract.events import AgentEvent, AnswerGiven, HookFailed, PluginEvent, StateConflict
+from wakeful.contract.hooks import HookEffects, LifecyclePhase, RequestChanges
+from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Behavior, Rule
-from wakeful.contract.runs import Blocked, Errored, Stopped, Termination
+from wakeful.contract.runs import BehaviorRequested, Blocked, Errored, Stopped, Termination
 from wakeful.loop.machine.commands import RunHooks
+from wakeful.loop.machine.events import next_message_id, record_fork_point
 from wakeful.loop.machine.facts import HooksReturned, WorkFact
 from wakeful.loop.machine.stages import BetweenSteps, PendingEnd, RunningHooks
 from wakeful.loop.machine.state import KEPT_RULES, Advance, Run, Thread
@@ -98,13 +103,29 @@ def apply_effects(thread: Thread, effects: HookEffects | None, *, source: str) -
     ]
     thread = _write_state(thread, effects, events, source=source)
     thread = _update_context(thread, effects, events, source=source)
-    run = replace(
-        thread.current,
-        permissions=_with_rules(thread.current.permissions, effects.permissions),
-        requested_end=thread.current.requested_end or requested_end(effects),
-    )
+    run = thread.current
+    run = replace(run, permissions=_with_rules(run.permissions, effects.permissions))
+    if run.requested_end is None and (end := requested_end(effects)) is not None:
+        run = replace(run, requested_end=end, answer=effects.finish if isinstance(end, BehaviorRequested) else None)
+    if effects.next_request is not None:
+        run = replace(run, next_request=_with_changes(thread, run.next_request, effects.next_request))
     thread = replace(thread, run=run, requested_agent=effects.handoff or thread.requested_agent)
     return Advance(thread, events=tuple(events))
+
+
+def give_answer(thread: Thread) -> Advance:
+    """Append the answer with which a hook or a tool ends the run, if one does; it is the run's response."""
+    run = thread.current
+    if (answer := run.answer) is None:
+        return Advance(thread)
+    thread = thread.with_run(replace(run, answer=None, response=answer.text, output=answer.output))
+    if not answer.text:  # providers reject an empty message inside a conversation
+        return Advance(thread)
+    metadata = MessageMetadata(run_id=thread.identity.run_id, step_index=run.step.number)
+    content = (TextBlock(text=answer.text),)
+    message = Message(id=next_message_id(thread), role=Role.ASSISTANT, content=content, metadata=metadata)
+    thread = replace(thread, transcript=thread.transcript.appending(message, message))
+    return Advance(thread, events=(AnswerGiven(message_id=message.id, text=answer.text),)).then(record_fork_point)
 
 
 def _write_state(thread: Thread, effects: HookEffects, events: list[AgentEvent], *, source: str) -> Thread:
@@ -121,6 +142,8 @@ def _update_context(thread: Thread, effects: HookEffects, events: list[AgentEven
     messages = thread.context.messages
     for key in effects.forget:
         messages = messages.removing(key)
+    for prefix in effects.forget_prefixes:
+        messages = messages.removing_prefix(prefix)
     for message in effects.context:
         more = messages.upserting(message)
         if sum(map(json_bytes, more.messages)) <= CONTEXT_LIMIT:
@@ -135,12 +158,28 @@ def _update_context(thread: Thread, effects: HookEffects, events: list[AgentEven
 
 
 def requested_end(effects: HookEffects) -> Termination | None:
-    """How the run is to end, if it is: a failure outranks a block, and a block a stop."""
+    """How the run is to end, if it is: a failure outranks a block, a block a stop, and a stop an answer."""
     if effects.fail is not None:
         return Errored(value=effects.fail)
     if effects.block is not None:
         return Blocked(value=effects.block)
-    return Stopped(value=effects.stop) if effects.stop is not None else None
+    if effects.stop is not None:
+        return Stopped(value=effects.stop)
+    return BehaviorRequested() if effects.finish is not None else None
+
+
+def _with_changes(thread: Thread, before: RequestChanges | None, new: RequestChanges) -> RequestChanges:
+    """Both changes of one request: of each setting the last counts, and tools are those that either includes.
+
+    Only tools that the agent has are listed, so that what many calls of a step request stays small.
+    """
+    before, known = before or RequestChanges(), {tool.id for tool in (*thread.agent.tools, *thread.frontend_tools)}
+    listed = [tools for tools in (before.included, new.included) if tools is not None]
+    return RequestChanges(
+        overrides=new.overrides.over(before.overrides or InferenceOverrides()) if new.overrides else before.overrides,
+        excluded=tuple(sorted(known.intersection((*before.excluded, *new.excluded)))),
+        included=tuple(sorted(known.intersection(chain(*listed)))) if listed else None,
+    )
 
 
 def _with_rules(rules: tuple[Rule, ...], new: tuple[Rule, ...]) -> tuple[Rule, ...]:

@@ -14,7 +14,7 @@ from wakeful.loop.machine.events import answer_events, end_step, record_fork_poi
 from wakeful.loop.machine.stages import AwaitingTasks, Inferring
 from wakeful.loop.machine.state import Advance, Run, Step, Thread
 from wakeful.loop.step import context, stopping
-from wakeful.loop.step.hooks import apply_effects
+from wakeful.loop.step.hooks import apply_effects, give_answer
 from wakeful.loop.step.model_notes import CONTINUE, append_notes, output_note, unexecuted_call_notes
 from wakeful.loop.step.steps import next_step
 from wakeful.loop.thread.ending import finish
@@ -114,7 +114,7 @@ def _end_with(thread: Thread, response: ModelResponse, end: Termination, *, now:
     text = "" if isinstance(end, Blocked) else response.text
     ended = thread.with_run(replace(run, requested_end=None, response=text or run.response))
     dropped = Advance(ended, events=_dropped_calls(response, "the run ended"))
-    return dropped.then(end_step).then(finish, end, now=now)
+    return dropped.then(end_step).then(give_answer).then(finish, end, now=now)
 
 
 def _retry(thread: Thread, response: ModelResponse, note: str, *, now: int) -> Advance:

@@ -33,8 +33,8 @@ def next_step(thread: Thread, *, now: int, continuing: bool = False) -> Advance:
     Limits are checked before the model is called, so that no answer is paid for only to be discarded.
     """
     run = thread.current
-    if run.requested_end is not None:
-        return finish(thread.with_run(replace(run, requested_end=None)), run.requested_end, now=now)
+    if (end := run.requested_end) is not None:
+        return hooks.give_answer(thread.with_run(replace(run, requested_end=None))).then(finish, end, now=now)
     limit = run.agent.max_rounds
     if limit and run.step.rounds >= limit:
         detail = StopDetail(code="max_rounds", detail=f"{limit} rounds of tool calls were made")
@@ -65,7 +65,10 @@ def _infer(thread: Thread, *, now: int, continuing: bool) -> Advance:
         context=messages.due(counters.steps),
         continuing=continuing,
         ended_step=run.step.number if run.agent.plugins and hooks.pending_step_end(run) else 0,
+        changes=run.next_request,
     )
+    if run.next_request is not None:
+        thread = thread.with_run(replace(run, next_request=None))
     step = replace(run.step, number=number, is_open=True, hooks_ran=run.step.number, refused_calls=False)
     thread = thread.counting(counters).with_step(step).entering(stage)
     command = infer_command(thread, stage)
@@ -96,6 +99,7 @@ def infer_command(thread: Thread, stage: Inferring) -> Infer:
         permissions=thread.rules,
         state=thread.agent_state.view if has_hooks else None,
         ended_step=stage.ended_step,
+        changes=stage.changes,
         lineage=thread.counters.lineage,
         live=run.is_live,
         metadata=run.metadata,
@@ -141,7 +145,8 @@ def on_handoff_resolved(thread: Thread, agent: ResolvedAgent, *, now: int) -> Ad
     """The run with its new agent, which answers on the thread from now on."""
     before, run = thread.agent.agent_id, thread.current
     # The steps so far were another agent's: the new one's `step_end` hooks do not run for them.
-    run = replace(run, step=replace(run.step, hooks_ran=run.step.number), has_deactivated=False)
+    step = replace(run.step, hooks_ran=run.step.number)
+    run = replace(run, step=step, has_deactivated=False, next_request=None)
     thread = replace(thread.with_run(run).entering(BetweenSteps()), active_agent=agent.agent_id)
     bound = bind_agent(thread, agent, now=now)
     return Advance(bound, events=(Handoff(from_agent=before, to_agent=agent.agent_id),))
