@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -97,7 +98,7 @@ async def counting(temporal: TemporalClient) -> AsyncIterator[Counting]:
         workflows=[Quotes, Asks, Uncaught],
         activities=[stamp],
         interceptors=[interceptor],
-        plugins=[WakefulPlugin(registry, WorkerSettings(sweep_interval=None))],
+        plugins=[WakefulPlugin(registry, WorkerSettings(sweep_interval=None, new_run_patience=timedelta(0)))],
     ):
         yield interceptor
 
