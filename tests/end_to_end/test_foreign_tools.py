@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 import signal
+import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -115,7 +116,11 @@ async def running(
 
 
 def test_the_pages_have_an_app_tools_and_a_client() -> None:
-    assert [name for _code, name in FILES] == ["app.py", "tools.ts", "client.ts"]
+    assert [name for _code, name in FILES] == ["app.py", "tools.ts", "test_clerk.py", "client.ts"]
+
+
+async def test_an_agent_is_tested_with_stand_ins_for_its_tools(folder: Path) -> None:
+    await output_of(folder, f"{sys.executable} test_clerk.py")
 
 
 async def test_a_typescript_client_runs_an_agent_with_typescript_tools(folder: Path) -> None:

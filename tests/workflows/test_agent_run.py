@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client as TemporalClient
 from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.common import WorkflowIDReusePolicy
 
 from tests.support.app import TOOLS, Failing, Hanging, Recording, registry
 from tests.support.journal import Journal
@@ -29,6 +30,7 @@ from wakeful.client.client import Client
 from wakeful.client.deletion.delete import plan_delete
 from wakeful.contract.agents import RetryPolicy
 from wakeful.contract.errors import CallerError
+from wakeful.contract.messages import Role
 from wakeful.contract.runs import Errored, StopDetail, Stopped
 from wakeful.worker import WorkerSettings, running_worker
 
@@ -52,6 +54,32 @@ async def test_any_temporal_client_starts_a_run_with_hand_written_json(
     )
     assert result["response"] == "the sum is 5"
     assert result["termination"] == {"type": "natural_end"}
+
+
+async def test_any_temporal_client_continues_a_closed_thread(
+    temporal: TemporalClient, client: Client, thread_id: str
+) -> None:
+    """As docs/foreign-clients.md says."""
+    plain = await TemporalClient.connect(temporal.service_client.config.target_host)
+    handle = await plain.start_workflow(
+        "AgentRun",
+        {"agent_id": "tester", "input": "add", "mode": "thread"},
+        id=thread_id,
+        task_queue=client.task_queue,
+        id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+    )
+    await handle.signal("close")
+    await handle.result()
+    closed = (await handle.describe()).run_id
+    result: dict[str, Any] = await plain.execute_workflow(
+        "AgentRun",
+        {"agent_id": "tester", "input": "add", "restore_from": closed},
+        id=thread_id,
+        task_queue=client.task_queue,
+    )
+    assert result["response"] == "the sum is 5"
+    said = [message.text for message in await client.transcript(thread_id) if message.role is Role.USER]
+    assert said == ["add", "add"]
 
 
 async def test_an_id_that_no_thread_can_have_is_refused_by_the_client_and_by_the_workflow(client: Client) -> None:

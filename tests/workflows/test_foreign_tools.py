@@ -115,7 +115,7 @@ class Shop:
 
 
 TOOLS = [
-    foreign("returns"),
+    foreign("returns", heartbeat_timeout=0),
     foreign("refuses"),
     foreign("throws", read_only=True),
     foreign("flickers", read_only=True, retries=5),
