@@ -1,4 +1,4 @@
-"""A client factory: what it is given, what it may return, and what stays of the client that it returns."""
+"""A client factory: what it is given, what it may return, and what stays of the client that it returns (B-670)."""
 
 import dataclasses
 from collections.abc import Awaitable

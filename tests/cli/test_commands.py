@@ -210,6 +210,7 @@ async def test_close_ends_a_thread_that_a_message_wakes_again(client: Client, ad
     ],
 )
 async def test_a_mistake_is_one_clear_line_on_stderr(client: Client, address: str, args: list[str], says: str) -> None:
+    """B-674: a worker without agents is one."""
     ran = await wakeful(*args, address=address)
     assert ran.code == 1
     (line,) = ran.err.splitlines()

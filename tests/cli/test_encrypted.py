@@ -1,4 +1,4 @@
-"""Every command in a namespace whose payloads are encrypted: with a client factory it works, without one it says so."""
+"""Every command in a namespace of encrypted payloads: with the factory it works, without one it says so (B-671)."""
 
 import asyncio
 import signal

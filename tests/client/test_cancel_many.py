@@ -1,4 +1,4 @@
-"""Cancel all active runs that a query finds: of a tenant, of an agent, of both."""
+"""Cancel all active runs that a query finds: of a tenant, of an agent, of both (B-673)."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Schedules: each firing is a thread of its own, or a message to one. Temporal's own trigger makes them fire."""
+"""Schedules: each firing is a thread of its own, or a message to one (B-672). Temporal's trigger makes them fire."""
 
 import asyncio
 from collections.abc import AsyncIterator
