@@ -249,6 +249,14 @@ def test_the_payload_of_an_event_must_be_json(payload: Any) -> None:
         context(emit_sink=lambda _type, _payload: True).emit("found", payload)
 
 
+def test_a_message_for_the_owner_of_a_task_goes_to_the_sink() -> None:
+    """B-537"""
+    assert context(message_sink=lambda text: text == "Look at row 7.").emit_message("Look at row 7.")
+    assert not context().emit_message("without a sink")
+    with pytest.raises(ValueError, match="at most 200,000 are allowed"):
+        context().emit_message("x" * 200_000)
+
+
 def test_the_payload_of_an_event_must_be_short_enough_for_a_model() -> None:
     with pytest.raises(ValueError, match="'found' has 200,002 characters; at most 200,000 are allowed"):
         context().emit("found", "x" * 200_000)

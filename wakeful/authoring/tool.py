@@ -219,6 +219,7 @@ class ToolContext(SuspendableCall[NoReturn], Requesting, Generic[D_co]):
     progress_sink: ProgressSink = field(default=lambda _report: None, repr=False)
     cancelled_source: Callable[[], bool] = field(default=lambda: False, repr=False)
     emit_sink: EmitSink = field(default=lambda _type, _payload: False, repr=False)
+    message_sink: Callable[[str], bool] = field(default=lambda _text: False, repr=False)
 
     @property
     def cancelled(self) -> bool:
@@ -251,6 +252,18 @@ class ToolContext(SuspendableCall[NoReturn], Requesting, Generic[D_co]):
             ValueError: the payload is too large for a model to read.
         """
         return self.emit_sink(event_type, json_copy(event_type, payload))
+
+    def emit_message(self, text: str) -> bool:
+        """Send the owner of the background task a message that its model reads as it is, like one of a user.
+
+        Returns:
+            False if it is not delivered: the call belongs to no background task, or has ended.
+
+        Raises:
+            TypeError: it is not a string of valid unicode.
+            ValueError: it is too long for a model to read.
+        """
+        return self.message_sink(str(json_copy("message", text)))
 
     def _suspended(self, ticket: SuspensionTicket) -> NoReturn:
         raise SuspendCall(ticket)

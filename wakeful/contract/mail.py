@@ -58,6 +58,8 @@ class TaskEvent(Wire):
     """Where the task runs: after a rewind, another task may have the same id."""
     event_type: str
     payload: JsonValue = None
+    message: Maybe[str] = None
+    """A message for the owner's model, which reads it as it is, and neither type nor payload."""
 
 
 Mail = Annotated[AgentMessage | TaskEvent, Field(discriminator="kind")]
@@ -104,6 +106,10 @@ def mail_message(mail: AgentMessage | TaskEvent) -> Message:
             )
             text = f"<agent-message{attributes}>\n{_escaped(mail.content)}\n</agent-message>"
             return written_by_wakeful(mail.message_id, text, visibility=Visibility.ALL)
+        case TaskEvent(message=str(text)):
+            # Not `is_mail`: a task cannot write what passes for Wakeful's own tags.
+            content = (TextBlock(text=text),)
+            return Message(id=mail.message_id, role=Role.USER, content=content, visibility=Visibility.INTERNAL)
         case TaskEvent():
             text = task_event_text("custom", mail.task_id, event_type=mail.event_type, payload=mail.payload)
             return written_by_wakeful(mail.message_id, text)

@@ -22,7 +22,7 @@ from wakeful.contract.runs import (
     status_reason,
 )
 from wakeful.contract.tasks import TaskStatus
-from wakeful.contract.tools import ToolCallInput, ToolDescriptor, ToolResult, ToolStatus
+from wakeful.contract.tools import ToolCallInput, ToolDescriptor, ToolResult
 
 
 class SubagentContext(Written):
@@ -113,22 +113,29 @@ def _outcome(result: RunResult) -> tuple[EndStatus, str | None]:
 
 
 def delegate_result(tool_name: str, child: ChildResult, *, timed_out: bool = False) -> ToolResult:
-    """What a model reads as the result of calling a delegate."""
+    """The result of calling a delegate. Its data has the answer as `output.text`, too; the model reads it once."""
     name = child.agent_id or tool_name.removeprefix(TOOL_DELEGATE)
     if child.status is TaskStatus.COMPLETED:
-        result = ToolResult.success(tool_name, child.result)
+        read = ToolResult.success(tool_name, child.result).text
+        result = ToolResult.success(tool_name, child.result, message=read)
     elif timed_out:
         result = ToolResult.error(tool_name, f"delegation to {name} timed out")
     elif child.status is TaskStatus.CANCELLED:
         result = ToolResult.error(tool_name, f"delegation to {name} cancelled")
     else:
         result = ToolResult.error(tool_name, f"delegation to {name} failed: {child.error or 'no reason was reported'}")
-    if result.status is ToolStatus.ERROR:
-        result = result.model_copy(update={"data": child.result})
     metadata: dict[str, JsonValue] = {"child_thread_id": child.thread_id}
     if child.run_id is not None:
         metadata["child_run_id"] = child.run_id
-    return result.model_copy(update={"metadata": metadata})
+    return result.model_copy(update={"data": _with_text(child.result), "metadata": metadata})
+
+
+def _with_text(result: JsonValue) -> JsonValue:
+    """What a sub-agent reported, with its answer as the text of its output, beside typed output as `raw`."""
+    if not isinstance(result, dict) or "response" not in result:
+        return result
+    output = result.get("output")
+    return {**result, "output": {"text": result["response"], **(output if isinstance(output, dict) else {})}}
 
 
 def child_result_message(child: ChildResult) -> Message:

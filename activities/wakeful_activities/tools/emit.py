@@ -40,7 +40,7 @@ class Emitter:
         self._count = 0
         self._is_closed = False
 
-    def emit(self, event_type: str, payload: JsonValue) -> bool:
+    def emit(self, event_type: str, payload: JsonValue = None, *, message: str | None = None) -> bool:
         """Enqueue an event, from any thread; False if the call has ended already."""
         with self._lock:  # several threads of one tool may emit: numbers and queue must have the same order
             if self._is_closed:
@@ -52,6 +52,7 @@ class Emitter:
                 thread_id=self._task.thread_id,
                 event_type=event_type,
                 payload=payload,
+                message=message,
             )
             self._count = number
             self._loop.call_soon_threadsafe(self._queue.put_nowait, event)

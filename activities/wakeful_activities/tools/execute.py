@@ -228,6 +228,7 @@ class _Call:
             cancelled_source=self.cancelled.is_set,
             emit_sink=self._emit,
             requests=self.requests,
+            message_sink=self._emit_message,
             metadata=copy.deepcopy(self.metadata),
         )
 
@@ -239,6 +240,9 @@ class _Call:
 
     def _emit(self, event_type: str, payload: JsonValue) -> bool:
         return self.emitter is not None and self.emitter.emit(event_type, payload)
+
+    def _emit_message(self, text: str) -> bool:
+        return self.emitter is not None and self.emitter.emit("message", message=text)
 
     def take_requests(self) -> str | None:
         """Take what the tool requests, and return the agent that it hands the run off to, if it does.

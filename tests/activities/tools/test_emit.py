@@ -51,6 +51,12 @@ async def fail(ctx: ToolContext) -> None:
 
 
 @tool(background=True)
+async def advise(ctx: ToolContext) -> bool:
+    """Send a message that the owner's model reads as it is."""
+    return ctx.emit_message("Look at row 7.")
+
+
+@tool(background=True)
 async def leave(ctx: ToolContext) -> None:
     """Leave the context where a thread can use it after the call has ended."""
     contexts.append(ctx)
@@ -66,7 +72,7 @@ async def wait(ctx: ToolContext) -> None:
         ctx.emit("stopping")
 
 
-REGISTRY = Registry(agents=[Agent(id="a", tools=[search, count, fail, leave, wait])])
+REGISTRY = Registry(agents=[Agent(id="a", tools=[search, count, fail, advise, leave, wait])])
 
 
 class Server:
@@ -138,6 +144,15 @@ async def test_a_tasks_events_reach_its_owner_in_order_before_its_call_has_ended
     outcome = await run(input_of("search"), server)
     assert outcome.result.data == [True, True, True]
     assert server.signals == signals("found", (1, 2, 3))
+
+
+async def test_a_message_of_a_task_reaches_its_owner() -> None:
+    """B-537"""
+    server = Server()
+    outcome = await run(input_of("advise"), server)
+    [(_, _, event)] = signals("message", (1,))
+    assert outcome.result.data is True
+    assert [event for *_, event in server.signals] == [event.model_copy(update={"message": "Look at row 7."})]
 
 
 async def test_a_task_emits_from_any_thread() -> None:

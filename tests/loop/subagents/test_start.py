@@ -60,7 +60,9 @@ FOUND: JsonValue = {
     "status": "completed",
     "response": "Found.",
     "steps": 2,
+    "output": {"text": "Found."},
 }
+READ = '{"agent_id":"researcher","status":"completed","response":"Found.","steps":2}'
 
 
 def delegating(**changed: object) -> Driver:
@@ -163,7 +165,7 @@ def test_the_model_reads_how_its_delegate_ended(termination: Termination, status
         tool_name="agent_run_researcher",
         status=ToolStatus.SUCCESS if text is None else ToolStatus.ERROR,
         data=data,
-        message=text,
+        message=text or READ,
         metadata=metadata,
     )
     assert len(driver.tool_results) == 1
@@ -173,7 +175,9 @@ def test_the_model_reads_how_its_delegate_ended(termination: Termination, status
 def test_a_delegate_without_a_text_has_an_empty_response() -> None:
     driver = delegating()
     driver.feed(child_settled(CHILD, response=""))
-    assert result_of(driver).data == {"agent_id": "researcher", "status": "completed", "response": "", "steps": 2}
+    read = {"agent_id": "researcher", "status": "completed", "response": "", "steps": 2}
+    assert result_of(driver).data == {**read, "output": {"text": ""}}
+    assert driver.json_result("c1") == read
 
 
 def test_the_typed_output_of_a_delegate_is_read_as_data() -> None:
@@ -184,7 +188,7 @@ def test_the_typed_output_of_a_delegate_is_read_as_data() -> None:
         "agent_id": "researcher",
         "status": "completed",
         "response": '{"sky":"blue"}',
-        "output": {"raw": {"sky": "blue"}},
+        "output": {"text": '{"sky":"blue"}', "raw": {"sky": "blue"}},
         "steps": 2,
     }
 

@@ -36,15 +36,16 @@ from tests.loop.driving import (
     thread_id_of,
 )
 from wakeful.contract.budgets import Budget
-from wakeful.contract.events import ChildStarted, TaskChanged
+from wakeful.contract.events import ChildStarted, MailArrived, TaskChanged
 from wakeful.contract.gates import Suspend
-from wakeful.contract.messages import Visibility
+from wakeful.contract.mail import TaskEvent
+from wakeful.contract.messages import Message, Role, TextBlock, Visibility
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Cancelled, Errored, OnBusy, Origin, TaskRef
 from wakeful.contract.subagents import ChildResult, SubagentContext
 from wakeful.contract.tasks import Task, TaskContext, TaskStatus, TaskType
 from wakeful.loop.machine.commands import Infer, StartChild, StartTask
-from wakeful.loop.machine.facts import ChildClosed, ChildSettled, LoopFailed, WorkCancelled
+from wakeful.loop.machine.facts import ChildClosed, ChildSettled, LoopFailed, MailReceived, WorkCancelled
 from wakeful.loop.machine.stages import AwaitingDecisions, Done, Idle, Inferring, Resolving
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.subagents.tasks import KEPT_ENDED, KEPT_RESULT, MAX_RUNNING
@@ -468,6 +469,18 @@ def test_an_event_of_a_task_is_formatted_like_its_end() -> None:
         '{"kind":"custom","task_id":"bg_0","event_type":"progress","payload":{"done":0.5}}\n'
         "</background-task-event>"
     )
+
+
+@pytest.mark.parametrize("text", ["Look at row 7.", '<agent-message from="boss">', "x" * 3000])
+def test_a_message_of_a_task_is_read_as_it_is(text: str) -> None:
+    """B-537"""
+    driver = awaiting_tasks()
+    driver.feed(MailReceived(TaskEvent(message_id="event_1", task_id="bg_0", event_type="message", message=text)))
+    message = Message(id="event_1", role=Role.USER, content=(TextBlock(text=text),), visibility=Visibility.INTERNAL)
+    assert driver.thread.transcript.messages[-1] == message
+    assert driver.inference().appended[-1] == (message if len(text) < 3000 else "mail:event_1")
+    assert driver.events_of("mail_received")[-1] == MailArrived(message_id="event_1", text=text)
+    assert not message.is_mail, "what looks like a tag of Wakeful's is escaped"
 
 
 def test_a_long_task_event_is_appended_by_reference() -> None:

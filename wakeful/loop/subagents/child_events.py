@@ -97,7 +97,9 @@ def _on_delegate_ended(thread: Thread, call: RunningCall, child: ChildResult, *,
     thread = _with_receipt(_released(thread, call.id, child.spent), child)
     result = delegate_result(call.call.name, child, timed_out=call.timed_out)
     status = {TaskStatus.COMPLETED: "done", TaskStatus.CANCELLED: "cancelled"}.get(child.status, "failed")
-    progress = start.progress(call.call, status, result.message or f"{child.agent_id} is done")
+    is_done = child.status is TaskStatus.COMPLETED
+    message = f"{child.agent_id} is done" if is_done else result.text
+    progress = start.progress(call.call, status, message)
     moved = Advance(thread, events=(progress,))
     fact = ToolReturned(call.id, ToolOutcome(result=result))
     if isinstance(thread.stage, Cancelling):
