@@ -101,11 +101,18 @@ class WakefulPlugin(temporalio.client.Plugin, temporalio.worker.Plugin):
             ConfigurationError: they do not go together with what the worker has.
         """
         client = config["client"]
-        if problems := [*_worker_problems(config, self._registry), *_converter_problems(client)]:
+        problems = [*_worker_problems(config, self._registry), *_converter_problems(client)]
+        queue, inference_queue = config["task_queue"], self._settings.inference_queue
+        if inference_queue not in (None, queue):
+            problems.append(
+                f"WorkerSettings names the inference queue {inference_queue!r}, and the worker has the task queue "
+                f"{queue!r}: make them the same, or leave inference_queue out for a worker that serves runs"
+            )
+        if problems:
             raise ConfigurationError(problems)
         settings = dataclasses.replace(
             self._settings,
-            task_queue=config["task_queue"],
+            task_queue=queue,
             max_concurrent_activities=config.get("max_concurrent_activities") or MAX_ACTIVITIES,
             deployment=_deployment_name(config.get("deployment_config")),
         )

@@ -102,6 +102,13 @@ async def test_a_versioned_worker_has_no_default_behavior(temporal: TemporalClie
         Worker(temporal, task_queue="mine", deployment_config=deployment, plugins=[WakefulPlugin(registry)])
 
 
+async def test_an_inference_queue_is_not_the_queue_of_the_worker(temporal: TemporalClient) -> None:
+    plugin = WakefulPlugin(registry, WorkerSettings(inference_queue="models"))
+    problem = "WorkerSettings names the inference queue 'models', and the worker has the task queue 'mine': make them"
+    with pytest.raises(ConfigurationError, match=problem):
+        Worker(temporal, task_queue="mine", plugins=[plugin])
+
+
 async def test_the_lifespan_raises(temporal: TemporalClient, thread_id: str) -> None:
     """`async with worker` raises it, and does not wait for a worker that has never started."""
 
@@ -114,7 +121,7 @@ async def test_the_lifespan_raises(temporal: TemporalClient, thread_id: str) -> 
     with pytest.raises(
         ConfigurationError, match="the lifespan 'connect' of the registry raised ConnectionRefusedError"
     ):
-        async with Worker(temporal, task_queue=thread_id, workflows=[Quotes], plugins=[plugin]):
+        async with asyncio.timeout(30), Worker(temporal, task_queue=thread_id, workflows=[Quotes], plugins=[plugin]):
             await asyncio.Event().wait()
     other = Worker(temporal, task_queue=f"{thread_id}-2", workflows=[Quotes], plugins=[plugin])
     with pytest.raises(ConfigurationError, match="no database at db:5432"):

@@ -36,6 +36,7 @@ QUIET = WorkerSettings(sweep_interval=None)
 async def test_the_plugin_leaves_what_the_worker_sets_and_shortens_the_default_throttle(
     temporal: TemporalClient,
 ) -> None:
+    """B-682."""
     usual = _config(temporal, "usual")
     assert usual["max_heartbeat_throttle_interval"] == WorkerSettings().heartbeat_throttle
     assert usual["default_heartbeat_throttle_interval"] == WorkerSettings().heartbeat_throttle
@@ -86,6 +87,7 @@ async def test_a_replayer_with_the_plugin_replays_the_workflow_and_its_agent(age
 async def test_the_lifespan_exits_after_the_last_activity_of_the_worker(
     temporal: TemporalClient, thread_id: str
 ) -> None:
+    """B-680."""
     order: list[str] = []
 
     @contextlib.asynccontextmanager

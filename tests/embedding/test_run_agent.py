@@ -19,7 +19,7 @@ BOUND_SECONDS = 60
 async def test_a_sandboxed_workflow_gets_the_typed_output_of_an_agent(
     temporal: TemporalClient, counting: Counting, thread_id: str
 ) -> None:
-    """Its own activities run beside those of agents, and its interceptor sees both."""
+    """B-683. Its own activities run beside those of agents, and its interceptor sees both."""
     before = len(counting.seen)
     said = await temporal.execute_workflow(Quotes.run, "quoter", id=thread_id, task_queue=QUEUE)
     assert said == "tea costs 3, stamped"
@@ -48,6 +48,7 @@ async def test_a_workflow_passes_decisions_and_messages_on_to_its_agent(agents: 
 
 
 async def test_cancelling_a_workflow_cancels_its_agent(agents: Client, thread_id: str) -> None:
+    """B-684."""
     asks = await _start(agents, thread_id, Ask(agent_id="waiter"))
     child = await _child(asks)
     await _calling(agents, child)
@@ -84,6 +85,7 @@ async def test_a_workflow_can_cancel_its_agent_alone(agents: Client, thread_id: 
 
 
 async def test_an_abandoned_agent_lives_on_when_its_workflow_ends(agents: Client, thread_id: str) -> None:
+    """B-684."""
     asks = await _start(agents, thread_id, Ask(agent_id="refunder", abandon=True))
     child = await asks.result()
     assert (await asks.describe()).status is WorkflowExecutionStatus.COMPLETED
@@ -99,6 +101,7 @@ async def test_a_run_that_ends_in_an_error_is_an_error_of_the_workflow(agents: C
 
 
 async def test_an_error_of_an_agent_that_a_workflow_does_not_catch_fails_it(agents: Client, thread_id: str) -> None:
+    """B-685."""
     ask = Ask(agent_id="broken")
     with pytest.raises(WorkflowFailureError) as raised:
         await agents.temporal.execute_workflow(Uncaught.run, ask, id=thread_id, task_queue=QUEUE)

@@ -93,6 +93,7 @@ class HouseModel(RecordingModel):
 async def test_the_code_of_users_receives_the_value_of_the_lifespan_which_is_entered_once(
     temporal: TemporalClient, thread_id: str
 ) -> None:
+    """B-680."""
     database, entered = Database(), list[str]()
 
     @contextlib.asynccontextmanager
@@ -136,6 +137,8 @@ async def test_a_lifespan_exits_after_activities_have_ended(temporal: TemporalCl
 
 
 async def test_a_worker_whose_lifespan_raises_does_not_start(temporal: TemporalClient, thread_id: str) -> None:
+    """B-681."""
+
     @contextlib.asynccontextmanager
     async def connect() -> AsyncIterator[Database]:
         raise ConnectionRefusedError("no database at db:5432")
@@ -157,6 +160,8 @@ async def cache() -> AsyncIterator[Cache]:
 
 
 async def test_the_value_has_to_be_of_the_type_that_code_takes() -> None:
+    """B-681."""
+
     def factory(database: Database) -> HouseModel:
         return HouseModel(database)
 
