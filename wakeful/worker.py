@@ -199,6 +199,7 @@ class WorkerParts:
             return [inference.infer, compaction.compact]
         return [
             self._resolve.resolve_agent,
+            self._resolve.describe_worker,
             RestoreActivity(self._client, self._history).restore_thread,
             archive.archive_thread,
             archive.check_archived_thread,

@@ -4,7 +4,6 @@ It delivers messages between agents, the results of background tasks, and the me
 """
 
 from temporalio import activity
-from temporalio.client import WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from wakeful.client.queries import QUERY_TIMEOUT
@@ -24,6 +23,7 @@ from wakeful.contract.names import (
 )
 from wakeful.contract.requests import TITLE_LENGTH, Submission, parse_child_settled
 from wakeful.contract.views import StatusView
+from wakeful.history.close_states import has_ended
 
 
 class DeliverActivity:
@@ -60,7 +60,7 @@ class DeliverActivity:
         if input.signal != SIGNAL_CHILD_SETTLED or not input.wake:
             return
         owner = await describe(self._reader.temporal, input.thread_id)
-        if owner is None or owner.status is not WorkflowExecutionStatus.COMPLETED:
+        if owner is None or not has_ended(owner):
             return
         run_id, within = owner.run_id, QUERY_TIMEOUT
         view = await self._reader.query(owner.id, QUERY_STATUS, StatusView, run_id=run_id, within=within)
@@ -75,7 +75,7 @@ def _queue_of(closed: Described | None, input: DeliverInput) -> str:
     if closed is None:
         return activity.info().task_queue
     # The tasks of a thread that was terminated or timed out are cancelled; their results must not wake it.
-    if input.signal == SIGNAL_CHILD_SETTLED and closed.status is not WorkflowExecutionStatus.COMPLETED:
+    if input.signal == SIGNAL_CHILD_SETTLED and not has_ended(closed):
         raise ThreadNotFound(input.thread_id)
     return closed.task_queue
 

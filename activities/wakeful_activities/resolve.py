@@ -1,4 +1,7 @@
-"""The `resolve_agent` activity: bind a run to the agent that the registry has now, which history then records."""
+"""The `resolve_agent` activity: bind a run to the agent that the registry has now, which history then records.
+
+With the agent it records facts about the worker and the namespace; `describe_worker` records only these.
+"""
 
 import asyncio
 import copy
@@ -7,9 +10,9 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from wakeful.authoring.instructions import InstructionsContext, InstructionsFunction
-from wakeful.contract.agents import HistoryBudget, Resolution, ResolveInput
+from wakeful.contract.agents import HistoryBudget, Resolution, ResolveInput, WorkerDescription
 from wakeful.contract.errors import ConfigurationError
-from wakeful.contract.names import ACTIVITY_RESOLVE_AGENT
+from wakeful.contract.names import ACTIVITY_DESCRIBE_WORKER, ACTIVITY_RESOLVE_AGENT
 from wakeful.loop.machine.state import REVISION
 from wakeful.registry.registry import Registry
 from wakeful_activities.history_cache import HistoryCache
@@ -24,7 +27,7 @@ ATTEMPTS = 10
 
 
 class ResolveActivity:
-    """The `resolve_agent` activity."""
+    """The `resolve_agent` and `describe_worker` activities."""
 
     def __init__(
         self,
@@ -94,6 +97,10 @@ class ResolveActivity:
                 return text
             problem = f"returned a {type(text).__name__}, which is no text"
         raise _failure(f"the instructions of agent {agent_id!r} {problem}", type="InstructionsFailed")
+
+    @activity.defn(name=ACTIVITY_DESCRIBE_WORKER)
+    async def describe_worker(self) -> WorkerDescription:
+        return WorkerDescription(search_attributes=self.search_attributes, budget=self._budget)
 
 
 def _failure(message: str, *, type: str) -> ApplicationError:

@@ -148,7 +148,7 @@ async def test_the_attribute_costs_no_event_of_its_own(usual_client: Client, thr
         ["WakefulAgent", "WakefulStatus"],
         ["WakefulPending", "WakefulStatus"],
         ["WakefulPending", "WakefulStatus"],
-        ["WakefulStatus"],
+        ["WakefulOutcome", "WakefulReason", "WakefulStatus"],
     ]
 
 

@@ -10,9 +10,10 @@ from temporalio.worker import Worker
 
 from tests.support.app import registry
 from tests.support.waiting import BOUND_SECONDS, until
-from wakeful import CallerError, RunStatus, WakefulError
+from wakeful import CallerError, RunStatus
 from wakeful.client.client import Client
 from wakeful.contract.messages import Message
+from wakeful.contract.runs import Errored
 from wakeful.worker import WorkerSettings, running_worker
 from wakeful_workflows.agent_run import AgentRun
 
@@ -158,18 +159,23 @@ async def test_a_thread_that_never_started_is_new(client: Client, thread_id: str
 
 async def test_a_thread_whose_request_was_rejected_is_new(client: Client, thread_id: str) -> None:
     async with a_worker(client):
-        await start_rejected(client, thread_id, {"agent": "walker"})
+        await start_rejected(client, thread_id, {"agent": "walker"}, "malformed_request")
         past = await run_id(client, thread_id)
-        await start_rejected(client, thread_id, {"agent_id": "walker", "mode": "thread", "restore_from": past})
+        await start_rejected(
+            client, thread_id, {"agent_id": "walker", "mode": "thread", "restore_from": past}, "not_restorable"
+        )
         await client.send(thread_id, "hello", agent_id="walker")
         assert await answered(client, thread_id) == "hello, hello"
         assert texts(await client.transcript(thread_id)) == HELLO
         await client.handle(thread_id).cancel()
 
 
-async def start_rejected(client: Client, thread_id: str, request: dict[str, str]) -> None:
+async def start_rejected(client: Client, thread_id: str, request: dict[str, str], code: str) -> None:
     await client.temporal.start_workflow("AgentRun", request, id=thread_id, task_queue=client.task_queue)
-    with pytest.raises(WakefulError, match="failed"):
-        await client.result(thread_id)
+    end = (await client.result(thread_id)).termination
+    assert isinstance(end, Errored)
+    assert end.code == code
+    described = await client.handle(thread_id).describe()
+    assert described.search_attributes["WakefulOutcome"] == ["error"]
     with pytest.raises(CallerError, match="is new: say which agent should answer"):
         await client.send(thread_id, "hello")

@@ -35,6 +35,7 @@ WORK: tuple[tuple[ids.Work, str], ...] = (
     (ids.GrantBudget("bg_0", "tokens-2000"), "budget_grant-bg_0:tokens-2000"),
     (ids.NotifyParent(), "notify_parent"),
     (ids.Restore(), "restore_thread"),
+    (ids.DescribeWorker(), "describe_worker"),
     (ids.Archive(2), "archive-2"),
 )
 SOURCES: tuple[tuple[ids.Location, str], ...] = (
@@ -75,6 +76,7 @@ work = st.one_of(
     st.builds(ids.GrantBudget, name, name.map(lambda text: text.replace(":", ""))),
     st.builds(ids.NotifyParent),
     st.builds(ids.Restore),
+    st.builds(ids.DescribeWorker),
     st.builds(ids.Archive, st.integers(0, 10**18 - 1)),
 )
 location = st.one_of(

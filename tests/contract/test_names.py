@@ -38,8 +38,10 @@ def test_the_names_in_history_never_change() -> None:
         "QUERY_PERMISSIONS": "permissions",
         "QUERY_FORK_POINT": "fork_point",
         "HANDLED_EARLY": "HandledEarly",
+        "MALFORMED_REQUEST": "malformed_request",
         "NOT_STARTED": "NotStarted",
         "ACTIVITY_RESOLVE_AGENT": "resolve_agent",
+        "ACTIVITY_DESCRIBE_WORKER": "describe_worker",
         "ACTIVITY_INFER": "infer",
         "ACTIVITY_RESTORE": "restore_thread",
         "ACTIVITY_ARCHIVE": "archive_thread",
@@ -52,6 +54,7 @@ def test_the_names_in_history_never_change() -> None:
         "RESERVED_TOOL_NAMES": frozenset(
             {
                 *("resolve_agent", "infer", "restore_thread", "archive_thread", "check_archived_thread", "compact"),
+                "describe_worker",
                 "delete_expired_thread",
                 *("deliver_message", "run_hooks"),
             }
@@ -81,6 +84,8 @@ def test_the_names_in_history_never_change() -> None:
         "MEMO_CLOSING": "closing",
         "MEMO_SCHEDULED_AGENT": "wakeful_agent",
         "MEMO_SCHEDULED_THREAD": "wakeful_thread",
+        "MEMO_ENDED": "run_ended",
+        "MEMO_RESULT": "run_result",
         "TOOL_DELEGATE": "agent_run_",
         "TOOL_HANDOFF": "handoff_to_",
         "TOOL_SPAWN": "spawn_agent",

@@ -3,19 +3,25 @@
 import pytest
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
+from wakeful.contract.base import json_bytes
 from wakeful.contract.runs import (
+    RESULT_BYTES,
     BehaviorRequested,
     Blocked,
     Cancelled,
     Errored,
     NaturalEnd,
     Priority,
+    RunResult,
     StopDetail,
     Stopped,
     Suspended,
     Termination,
     Usage,
+    fitting_result,
+    outcome_of,
     priority_of,
+    reason_code,
     status_reason,
 )
 
@@ -100,3 +106,56 @@ def test_a_priority_that_temporal_would_refuse_is_an_error(wrong: dict[str, obje
     """B-665"""
     with pytest.raises(ValidationError):
         Priority.model_validate(wrong)
+
+
+ENDS = [
+    (NaturalEnd(), "natural", "natural_end"),
+    (BehaviorRequested(), "natural", "behavior_requested"),
+    (Suspended(), "natural", "suspended"),
+    (Stopped(value=StopDetail(code="max_rounds", detail="3 rounds")), "stopped", "max_rounds"),
+    (Stopped(value=StopDetail(code="x" * 200)), "stopped", "x" * 100),
+    (Blocked(value="not here"), "blocked", "gate"),
+    (Blocked(value="not today", code="plugin"), "blocked", "plugin"),
+    (Errored(value="boom"), "error", "error"),
+    (Errored(value="no such key", code="unauthorized"), "error", "unauthorized"),
+    (Cancelled(), "cancelled", "cancelled"),
+]
+
+
+@pytest.mark.parametrize(("termination", "outcome", "code"), ENDS)
+def test_every_end_has_one_of_five_outcomes_and_a_short_code(termination: Termination, outcome: str, code: str) -> None:
+    assert (outcome_of(termination), reason_code(termination)) == (outcome, code)
+
+
+def result_of(termination: Termination, **fields: object) -> RunResult:
+    known = {"thread_id": "t1", "run_id": "r1", "agent_id": "assistant", "status_reason": status_reason(termination)}
+    return RunResult.model_validate(known | {"termination": termination} | fields)
+
+
+@pytest.mark.parametrize(
+    ("termination", "fields"),
+    [
+        (Cancelled(), {"response": "long " * 50_000, "detail": "because " * 1_000}),
+        (Cancelled(), {"response": '"\n' * 50_000}),
+        (Cancelled(), {"response": "é" * 70_000, "output": {"kept": True}, "unread": ("m1",)}),
+        (Cancelled(), {"output": ["x"] * 50_000, "response": "short"}),
+        (Cancelled(), {"unread": ("m" * 200,) * 500, "receipt": {"cancelled": ["t" * 200] * 500}}),
+        (Errored(value="boom" * 50_000), {"agent_id": "a" * 100_000}),
+        (Blocked(value="no" * 50_000), {}),
+        (Stopped(value=StopDetail(code="c" * 50_000, detail="d" * 50_000)), {}),
+    ],
+)
+def test_a_result_is_cut_until_it_fits(termination: Termination, fields: dict[str, object]) -> None:
+    whole = result_of(termination, **fields)
+    fitting = fitting_result(whole)
+    assert json_bytes(fitting) <= RESULT_BYTES + 4
+    assert (fitting.cut, fitting.termination.type, fitting.run_id) == (True, termination.type, "r1")
+    short = {"output": {"kept": True}, "unread": ("m1",), "response": "short"}
+    assert {name: getattr(fitting, name) for name in short if fields.get(name) == short[name]} == {
+        name: value for name, value in short.items() if fields.get(name) == value
+    }
+
+
+def test_a_result_that_fits_is_not_cut() -> None:
+    result = result_of(NaturalEnd(), response="x" * 60_000)
+    assert fitting_result(result) is result

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.api.common.v1 import Payloads as RawPayloads
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowHistory
@@ -109,11 +110,25 @@ def said(messages: Sequence[Message]) -> list[tuple[Any, ...]]:
     return [(each.role, each.text, each.tool_calls, each.tool_call_id) for each in messages]
 
 
+def reported(events: Sequence[HistoryEvent]) -> RawPayloads | None:
+    """The result that an execution closed with: as its result, in its failure or in its memo."""
+    match events[-1].event_type:
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+            return events[-1].workflow_execution_completed_event_attributes.result
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+            return events[-1].workflow_execution_failed_event_attributes.failure.application_failure_info.details
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED:
+            memo = events[-2].workflow_properties_modified_event_attributes.upserted_memo
+            return RawPayloads(payloads=[memo.fields[names.MEMO_RESULT]])
+        case _:
+            return None
+
+
 @each_thread
 async def test_the_status_has_the_result_that_the_history_ends_with(whole: Whole) -> None:
     events, reading = whole.history.events, whole.reading
-    if events[-1].event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
-        result = await PAYLOADS.value(events[-1].workflow_execution_completed_event_attributes.result, RunResult)
+    if (payloads := reported(events)) is not None:
+        result = await PAYLOADS.value(payloads, RunResult)
         assert (reading.status.result, reading.is_done) == (result, True)
     else:
         assert events[-1].event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW

@@ -9,11 +9,12 @@ import asyncio
 import json
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
 from temporalio.api.history.v1 import HistoryEvent
-from temporalio.client import WorkflowHistory
+from temporalio.client import WorkflowFailureError, WorkflowHistory
 
 from tests.replay import recorded_app
 from tests.support import app, subagent_app
@@ -517,12 +518,13 @@ async def record(stories: Sequence[Story], registry: Registry) -> None:
     missing = [story for story in stories if not recordings(story)]
     if not missing:
         return
-    settings = WorkerSettings(history_budget=HistoryBudget(events=EVENTS_BUDGET))
+    settings = WorkerSettings(history_budget=HistoryBudget(events=EVENTS_BUDGET), new_run_patience=timedelta())
     async with runtime(registry, settings=settings) as client:
         for story in missing:
             name = story.__name__
             thread = await story(client, name) or name
-            await client.temporal.get_workflow_handle(thread).result()
+            with suppress(WorkflowFailureError):  # of a run that ended in an error, or was cancelled
+                await client.temporal.get_workflow_handle(thread).result()
             histories = await histories_of(client, thread)
             for number, history in enumerate(histories, start=1):
                 file = f"{name}.json" if len(histories) == 1 else f"{name}.{number}.json"

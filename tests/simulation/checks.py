@@ -20,6 +20,7 @@ from tests.simulation.continuity import (
     several_keys,
 )
 from tests.simulation.core import Core, completed_part, replayed
+from tests.simulation.ends import end_problem, reported_result
 from tests.simulation.execution import Execution
 from tests.simulation.machines import StrictDifference
 from tests.simulation.people import Change, Sent
@@ -45,7 +46,7 @@ from wakeful.contract.events import (
 from wakeful.contract.ids import child_message_id
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.outcomes import OutcomeStatus, remembered_id
-from wakeful.contract.runs import Suspended
+from wakeful.contract.runs import RunResult, Suspended
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful.loop.machine.stages import Idle
 from wakeful.loop.machine.state import Thread
@@ -119,6 +120,8 @@ def observe(world: World) -> dict[str, Observed]:
             difference = difference or StrictDifference(f"{execution.workflow_id} {execution.run_id[:4]}: {error}")
             core = _replay(execution, observed, strict=False)
         _take_last(core, observed, execution)
+        if problem := end_problem(core, execution):
+            raise Violated(f"{execution.workflow_id} {problem}")
         core.evict()
         _check_audit(execution, observed, audit)
     if difference is not None:
@@ -431,6 +434,15 @@ def check_closed(world: World) -> None:
     running: list[Any] = [key for worker in world.alive for key in worker.running]
     if running:
         raise Violated(f"activities are still running after everything was closed: {running}")
+
+
+def check_result(thread_id: str, execution: Execution, result: RunResult | WakefulError) -> None:
+    """A client gets the result of a closed thread, whatever its close status; a terminated one has none."""
+    reported = reported_result(execution)
+    if reported is None and not isinstance(result, WakefulError) and result.run_id:
+        raise Violated(f"{thread_id} has closed without a result, but a client got {result}")
+    if reported is not None and result != reported:
+        raise Violated(f"{thread_id} has the result {reported}, but a client got {result}")
 
 
 def _awaits_check(world: World, execution: Execution) -> bool:

@@ -42,23 +42,8 @@ UPDATES = tuple(updates_of(AgentRun))
 READS = ("status", "transcript", "events", "state", "queued", "permissions")
 DECISIONS = ("resume", "resume", "cancel", "edit", "confirm", "confirm", "always", "repeat", "stale")
 VERBS = frozenset(
-    {
-        "send",
-        "ask-for",
-        "resend",
-        "withdraw",
-        "edit",
-        "revoke",
-        "submit",
-        "junk",
-        "stray",
-        "decide",
-        "update",
-        "look-at",
-        "cancel",
-        "close",
-    }
-    | {"undelivered", "temporal-cancel", "terminate", "fork", "rewind"}
+    {"send", "ask-for", "resend", "withdraw", "edit", "revoke", "submit", "junk", "stray", "decide", "update"}
+    | {"look-at", "cancel", "close", "undelivered", "temporal-cancel", "stop", "terminate", "fork", "rewind"}
 )
 
 AIMED_AT, AT_CHILD = 0.6, 0.2
@@ -244,6 +229,7 @@ class People:
             f"cancel {thread}",
             f"close {thread}",
             f"temporal-cancel {thread}",
+            f"stop {thread}",
             f"terminate {thread}",
             f"undelivered {thread}",
             f"ask-for {MISSING_AGENT} {thread} {number}",
@@ -433,6 +419,10 @@ class People:
 
     def _cancel(self, thread: str) -> None:
         self._signal(thread, names.SIGNAL_CANCEL, {"reason": "enough"})
+
+    def _stop(self, thread: str) -> None:
+        """As `client.cancel` does: by Temporal's own cancel, or by a signal."""
+        self._call(f"stop {thread}", self.client.cancel(thread, reason="enough"))
 
     def _close(self, thread: str) -> None:
         self._signal(thread, names.SIGNAL_CLOSE, None)

@@ -13,6 +13,7 @@ from tests.simulation.checks import (
     check,
     check_alarms,
     check_closed,
+    check_result,
     check_swept,
     check_transcript,
     check_watchers,
@@ -24,10 +25,12 @@ from tests.simulation.reader import reading_simulated_histories
 from tests.simulation.sizes import carrying
 from tests.simulation.workers import Settings
 from tests.simulation.world import Move, Options, Stuck, World
+from wakeful.client.client import Client
 from wakeful.connection import SEARCH_ATTRIBUTES
 from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget
-from wakeful.contract.runs import ThreadMode
+from wakeful.contract.errors import WakefulError
+from wakeful.contract.runs import RunResult, ThreadMode
 from wakeful.loop.machine.stages import Idle
 
 T = TypeVar("T")
@@ -223,8 +226,18 @@ def finish(result: Result) -> None:
         if observed is not None and observed.thread is not None and not observed.is_restoring:
             check_transcript(thread_id, observed, ask(result, result.world.people.client.transcript(thread_id)))
     close_all(result)
+    for thread_id in THREADS:
+        if (closed := result.world.server.current.get(thread_id)) is not None:
+            check_result(thread_id, closed, ask(result, _result(result.world.people.client, thread_id)))
     _let_watchers_finish(result)
     check_watchers(result.world)
+
+
+async def _result(client: Client, thread_id: str) -> RunResult | WakefulError:
+    try:
+        return await client.result(thread_id)
+    except WakefulError as error:
+        return error
 
 
 def _let_watchers_finish(result: Result) -> None:

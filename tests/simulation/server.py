@@ -383,6 +383,7 @@ class Server:
         if parent is None or status == CONTINUED_AS_NEW:
             return
         result = execution.history[-1].workflow_execution_completed_event_attributes.result
+        failure = execution.history[-1].workflow_execution_failed_event_attributes.failure
 
         def deliver() -> None:
             owner = self.find(parent.workflow_id, parent.run_id)
@@ -400,6 +401,8 @@ class Server:
                 closed.workflow_execution.run_id = execution.run_id
                 if status == COMPLETED:
                     closed.result.CopyFrom(result)
+                elif status == FAILED:
+                    closed.failure.CopyFrom(failure)
 
             owner.happen(_CHILD_CLOSED[status], fill)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -138,6 +138,7 @@ class SimulatedWorker:
         self._client = client
         self._activities: dict[str, tuple[Callable[..., Any], Any]] = {
             names.ACTIVITY_RESOLVE_AGENT: (resolve.resolve_agent, ResolveInput),
+            names.ACTIVITY_DESCRIBE_WORKER: (resolve.describe_worker, None),
             names.ACTIVITY_INFER: (inference.infer, InferInput),
             names.ACTIVITY_COMPACT: (CompactActivity(inference, cache).compact, CompactInput),
             names.ACTIVITY_RESTORE: (RestoreActivity(client, history).restore_thread, RestoreInput),
@@ -306,6 +307,8 @@ class SimulatedWorker:
     async def _run(self, environment: ActivityEnvironment, command: Any) -> Payload | None:
         if command.activity_type in self._activities:
             function, kind = self._activities[command.activity_type]
+            if kind is None:
+                return await _as_payload(environment.run(function))
             argument = CONVERTER.payload_converter.from_payloads(list(command.arguments), [kind])[0]
             if isinstance(argument, InferInput):
                 asked = (str(environment.info.workflow_id), command.activity_id)
@@ -313,8 +316,7 @@ class SimulatedWorker:
                 workload.outside.resets[str(environment.info.workflow_id)] = self._resets(environment.info)
         else:
             function, argument = self._call_tool, [RawValue(command.arguments[0])]
-        result = await environment.run(function, argument)
-        return CONVERTER.payload_converter.to_payloads([result])[0]
+        return await _as_payload(environment.run(function, argument))
 
     def _resets(self, info: Info) -> int:
         execution = self._server.find(str(info.workflow_id), str(info.workflow_run_id))
@@ -389,3 +391,7 @@ def retrieve(task: "asyncio.Task[Any]") -> None:
     """Retrieve the result of a task that no other task awaits: an error of the simulation itself must not be lost."""
     if not task.cancelled() and isinstance(error := task.exception(), NotImplementedError | AssertionError):
         raise error
+
+
+async def _as_payload(result: Awaitable[Any]) -> Payload:
+    return CONVERTER.payload_converter.to_payloads([await result])[0]

@@ -12,7 +12,9 @@ from tests.support.subagent_app import Plan
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.client.approvals import PendingDecision
 from wakeful.client.client import Client
+from wakeful.contract import names
 from wakeful.contract.runs import RunResult
+from wakeful.history.close_states import has_ended, read_result
 
 
 async def open_in_tree(client: Client, root: str) -> list[str]:
@@ -74,9 +76,12 @@ async def ends_in_tree(client: Client, root: str) -> dict[str, str]:
             continue
         assert execution.status is not None
         ends[execution.id] = execution.status.name
-        if execution.status is WorkflowExecutionStatus.COMPLETED:
-            result: Any = await client.temporal.get_workflow_handle(execution.id).result()
-            ends[execution.id] = result.get("status_reason") or result["status"]
+        if has_ended(execution) and execution.workflow_type == names.WORKFLOW:
+            result = await read_result(client.temporal, execution)
+            ends[execution.id] = result.status_reason if result else "no result"
+        elif has_ended(execution):
+            tool: Any = await client.temporal.get_workflow_handle(execution.id).result()
+            ends[execution.id] = tool["status"]
     return ends
 
 

@@ -260,7 +260,9 @@ async def test_a_start_with_two_arguments_fails_instead_of_hanging(
 async def test_an_unknown_agent_ends_the_run_with_the_names_there_are(client: Client, thread_id: str) -> None:
     result = await client.run("unknown", "hello", thread_id=thread_id)
     names = ", ".join(sorted(registry.agents))
-    assert result.termination == Errored(value=f"agent not found: 'unknown'; registered: {names}")
+    assert result.termination == Errored(
+        value=f"agent not found: 'unknown'; registered: {names}", code="agent_not_found"
+    )
 
 
 async def test_a_permanent_provider_error_ends_the_run_with_its_message(
@@ -270,7 +272,7 @@ async def test_a_permanent_provider_error_ends_the_run_with_its_message(
     failing = Failing(ProviderErrorKind.UNAUTHORIZED, failures=99)
     async with worker_with(temporal, thread_id, failing) as client:
         result = await client.run("solo", "hello", thread_id=thread_id)
-    assert result.termination == Errored(value="inference failed: failure 1")
+    assert result.termination == Errored(value="inference failed: failure 1", code="unauthorized")
     assert failing.calls == 1
 
 
@@ -288,7 +290,7 @@ async def test_retries_end_with_the_last_error_if_the_agent_has_no_patience(
     failing = Failing(ProviderErrorKind.OVERLOADED, failures=99)
     async with worker_with(temporal, thread_id, failing, RetryPolicy(patience_secs=0)) as client:
         result = await client.run("solo", "hello", thread_id=thread_id)
-    assert result.termination == Errored(value="inference failed: failure 3")
+    assert result.termination == Errored(value="inference failed: failure 3", code="overloaded")
 
 
 @pytest.mark.parametrize(
@@ -500,8 +502,9 @@ async def test_a_bug_of_ours_ends_the_run_with_its_message(
 
     monkeypatch.setattr(tool_calls, "on_tool_returned", broken)
     result = await client.run("tester", "add", thread_id=thread_id)
-    assert result.termination == Errored(value="internal error on ToolReturned: ZeroDivisionError: what have we done")
-    assert (await client.handle(thread_id).describe()).status is WorkflowExecutionStatus.COMPLETED
+    error = "internal error on ToolReturned: ZeroDivisionError: what have we done"
+    assert result.termination == Errored(value=error, code="internal_error")
+    assert (await client.handle(thread_id).describe()).status is WorkflowExecutionStatus.FAILED
 
 
 def worker_with(

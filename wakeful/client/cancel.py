@@ -5,13 +5,23 @@ A thread may stay open after its run, so its workflow's result says nothing: the
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from wakeful.client.client import Client
+from temporalio.client import Client as TemporalClient
+from temporalio.service import RPCError, RPCStatusCode
+
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, NoAnswer, WakefulError
 from wakeful.contract.events import EventRecord, FinishSummary, RunFinish, SignalRefused, TaskChanged
-from wakeful.contract.runs import Cancelled, CancelReceipt, RunStatus
+from wakeful.contract.runs import Cancelled, CancelReceipt, RunStatus, ThreadMode
 from wakeful.contract.views import StatusView
+from wakeful.history.decoder import ExecutionRef
+from wakeful.history.latest_execution import ExecutionStart, read_start
+from wakeful.loop.thread.continue_as_new import unpack
+from wakeful.rpc_errors import error_of
+
+if TYPE_CHECKING:
+    from wakeful.client.client import Client  # which imports this module
 
 _AFTER_ALL = 2**31
 
@@ -32,7 +42,7 @@ class StoppedWork:
 
 
 async def cancel_and_wait(
-    client: Client, thread_id: str, *, reason: str | None, on_trouble: Callable[[WakefulError], None]
+    client: "Client", thread_id: str, *, reason: str | None, on_trouble: Callable[[WakefulError], None]
 ) -> StoppedWork:
     """Cancel, and return when the run that is under way has ended, or the tasks of an idle thread have.
 
@@ -46,7 +56,7 @@ async def cancel_and_wait(
         match record.event:
             case RunFinish(result=FinishSummary(status=RunStatus.DONE)) as finished:
                 return StoppedWork(finished, receipt=await _receipt(client, thread_id, record))
-            case SignalRefused(signal=names.SIGNAL_CANCEL, reason=why):
+            case SignalRefused(signal=names.SIGNAL_CANCEL | names.SIGNAL_CLOSE, reason=why):
                 raise CallerError(f"nothing to cancel on thread {thread_id!r}: {why}")
             case TaskChanged(task=task) if task.status.is_terminal and task.task_id in left:
                 left.remove(task.task_id)
@@ -57,7 +67,7 @@ async def cancel_and_wait(
     raise CallerError(f"nothing to cancel on thread {thread_id!r}: it has been closed")
 
 
-async def _last_event(client: Client, thread_id: str) -> int:
+async def _last_event(client: "Client", thread_id: str) -> int:
     """The number of the newest event; 0 if the thread has not started, or is being restored."""
     try:
         page = await client.events(thread_id, after=_AFTER_ALL)
@@ -66,7 +76,7 @@ async def _last_event(client: Client, thread_id: str) -> int:
     return 0 if page.restoring else page.last
 
 
-async def _idle_tasks(client: Client, thread_id: str) -> tuple[str, ...]:
+async def _idle_tasks(client: "Client", thread_id: str) -> tuple[str, ...]:
     """The running tasks of a thread between two runs."""
     view = await _status(client, thread_id)
     if view is None or view.status is not RunStatus.DONE:
@@ -74,15 +84,43 @@ async def _idle_tasks(client: Client, thread_id: str) -> tuple[str, ...]:
     return tuple(task.task_id for task in view.tasks if not task.status.is_terminal)
 
 
-async def _receipt(client: Client, thread_id: str, ended: EventRecord) -> CancelReceipt | None:
+async def _receipt(client: "Client", thread_id: str, ended: EventRecord) -> CancelReceipt | None:
     """Which descendants were cancelled with the run, unless the next run has already started."""
     view = await _status(client, thread_id)
     result = view.result if view is not None else None
     return result.receipt if result is not None and result.run_id == ended.run_id else None
 
 
-async def _status(client: Client, thread_id: str) -> StatusView | None:
+async def _status(client: "Client", thread_id: str) -> StatusView | None:
     try:
         return await client.status(thread_id)
     except NoAnswer:
         return None
+
+
+async def cancel_run(temporal: TemporalClient, thread_id: str, *, reason: str | None = None) -> None:
+    """Request the cancellation of the run that is under way. Requesting it again has no effect.
+
+    In `run` mode the workflow closes with its run: there it is Temporal's own cancel. The workflow of a thread in
+    `thread` mode would close, too, so it gets the `cancel` signal.
+
+    Raises:
+        ThreadNotFound: no open workflow has this id.
+    """
+    newest = ExecutionRef(thread_id, "")
+    mode = _mode(await read_start(temporal, newest))
+    handle = temporal.get_workflow_handle(thread_id)
+    try:
+        if mode is ThreadMode.RUN:
+            await handle.cancel(reason=reason or "")
+        else:
+            await handle.signal(names.SIGNAL_CANCEL, {"reason": reason} if reason else None)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.ALREADY_EXISTS:
+            raise error_of(error, thread_id) from error
+
+
+def _mode(start: ExecutionStart) -> ThreadMode:
+    if start.snapshot is not None:
+        return unpack(start.snapshot).thread.mode
+    return start.request.mode if start.request is not None else ThreadMode.RUN

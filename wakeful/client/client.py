@@ -14,6 +14,7 @@ from wakeful.client.approvals import InboxFilter, PendingDecision, decide, pendi
 from wakeful.client.at_step import ThreadAtStep, read_at_step
 from wakeful.client.branching.fork import ForkRequest, fork_thread
 from wakeful.client.branching.rewind import Rewound, plan_rewind, rewind
+from wakeful.client.cancel import cancel_run
 from wakeful.client.changes import Changed, change, read_queued
 from wakeful.client.confirming import DecisionStatus, confirm_message
 from wakeful.client.deletion.delete import DeleteReceipt, delete_thread
@@ -47,7 +48,7 @@ from wakeful.contract.requests import (
     Submission,
     WithdrawRequest,
 )
-from wakeful.contract.runs import OnBusy, Priority, RunResult, ThreadMode
+from wakeful.contract.runs import OnBusy, OnError, Priority, RunResult, ThreadMode
 from wakeful.contract.state import StateView
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, PermissionsView, QueuedMessage, StatusView
@@ -94,6 +95,7 @@ class Client:
         permissions: Sequence[Rule] = (),
         budget: Budget | None = None,
         expire_after: float | timedelta | None = None,
+        on_error: OnError | str = OnError.FAIL,
         again: bool = False,
         live: bool = False,
         tenant: str | None = None,
@@ -111,6 +113,7 @@ class Client:
             priority: how Temporal orders the tasks of the thread and its sub-agents, instead of its agent's; the tenant
                 is the fairness key by default.
             expire_after: how long the thread may be idle before it deletes itself, in seconds, instead of its agent's.
+            on_error: with `complete`, the workflow of a run in `run` mode that ends in an error does not fail.
             again: start a closed thread over, and leave its conversation behind; `send` continues it.
             live: you watch the answers while models write them (`watch(live=True)`): workers heartbeat them five times
                 a second, instead of once.
@@ -131,6 +134,7 @@ class Client:
                 overrides=overrides,
                 permissions=tuple(permissions),
                 budget=budget,
+                on_error=OnError(on_error),
                 expire_after=expire_after.total_seconds() if isinstance(expire_after, timedelta) else expire_after,
                 live=live,
                 tenant=tenant,
@@ -148,6 +152,7 @@ class Client:
         thread_id: str | None = None,
         overrides: InferenceOverrides | None = None,
         budget: Budget | None = None,
+        on_error: OnError | str = OnError.FAIL,
         again: bool = False,
         tenant: str | None = None,
         user: str | None = None,
@@ -161,6 +166,7 @@ class Client:
             thread_id=thread_id,
             overrides=overrides,
             budget=budget,
+            on_error=on_error,
             again=again,
             tenant=tenant,
             user=user,
@@ -226,7 +232,7 @@ class Client:
     async def result(self, thread_id: str) -> RunResult:
         """Wait for the result of the thread's run, also if the thread is rewound meanwhile."""
         with decoding(self.temporal.data_converter, f"the result of thread {thread_id!r}"):
-            return await wait_for_result(self.temporal, self.handle(thread_id))
+            return await wait_for_result(self.reader, thread_id)
 
     async def status(self, thread_id: str, *, within: timedelta | None = None) -> StatusView:
         """What the run is doing and what it waits for, as the last completed workflow task left it.
@@ -479,8 +485,12 @@ class Client:
         return await change(self.reader, thread_id, request, is_confirmed=confirm)
 
     async def cancel(self, thread_id: str, *, reason: str | None = None) -> None:
-        """Cancel the active run; wait for `result` to know that it has ended."""
-        await self._signal(thread_id, names.SIGNAL_CANCEL, {"reason": reason} if reason else None)
+        """Cancel the active run; wait for `result` to know that it has ended.
+
+        In `run` mode this is Temporal's own cancel, after which the workflow closes as Canceled. A thread in `thread`
+        mode is sent the `cancel` signal, and stays open.
+        """
+        await cancel_run(self.temporal, thread_id, reason=reason)
 
     async def close(self, thread_id: str, *, reason: str | None = None) -> None:
         """Cancel the active run and all tasks, if there are any, and complete the thread's workflow.

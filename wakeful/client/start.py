@@ -12,6 +12,8 @@ from temporalio.exceptions import CancelledError, TerminatedError, WorkflowAlrea
 from temporalio.service import RPCError
 
 from wakeful.client.branching.rewind import has_continued
+from wakeful.client.queries import QUERY_TIMEOUT
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import describe, temporal_priority
 from wakeful.contract import ids, names
 from wakeful.contract.errors import (
@@ -24,7 +26,10 @@ from wakeful.contract.errors import (
 )
 from wakeful.contract.requests import RunRequest, title_of
 from wakeful.contract.runs import Cancelled, RunResult
+from wakeful.contract.views import StatusView
 from wakeful.history.archive import end_archive, last_archive, open_archives
+from wakeful.history.close_states import failure_result, memo_result
+from wakeful.history.decoder import Payloads
 from wakeful.history.latest_execution import latest_started
 from wakeful.permissions.rules import rule_problems
 from wakeful.rpc_errors import error_of
@@ -135,19 +140,46 @@ def new_thread_id(agent_id: str) -> str:
     return f"{agent_id}-{uuid.uuid4().hex[:12]}"
 
 
-async def wait_for_result(temporal: Client, handle: Handle) -> RunResult:
-    """The result of a thread's run; if the thread is reset meanwhile, of the execution that follows."""
+async def wait_for_result(reader: ThreadReader, thread_id: str) -> RunResult:
+    """The result of a thread's run, however its workflow closes; if the thread is reset meanwhile, of the next one."""
+    temporal = reader.temporal
+    handle: Handle = temporal.get_workflow_handle(thread_id, result_type=RunResult)
     try:
         return await handle.result()
     except WorkflowFailureError as error:
-        if isinstance(error.cause, TerminatedError) and await has_continued(temporal, handle.id):
-            return await wait_for_result(temporal, handle)
-        if isinstance(error.cause, CancelledError):  # cancelled in Temporal before a worker ran its first workflow task
-            return _never_started(handle.id)
-        raise WakefulError(f"the run on thread {handle.id!r} failed: {error.cause}") from error
+        if isinstance(error.cause, TerminatedError) and await has_continued(temporal, thread_id):
+            return await wait_for_result(reader, thread_id)
+        if isinstance(error.cause, CancelledError):
+            return await _cancelled_result(reader, thread_id)
+        if (result := failure_result(error)) is not None:
+            return await whole_result(reader, result)
+        raise WakefulError(f"the run on thread {thread_id!r} failed: {error.cause}") from error
     except RPCError as error:
-        raise error_of(error, handle.id) from error
+        raise error_of(error, thread_id) from error
+
+
+async def _cancelled_result(reader: ThreadReader, thread_id: str) -> RunResult:
+    """The result of a thread that was cancelled in Temporal, from its memo."""
+    described = await describe(reader.temporal, thread_id)
+    if described is not None and described.status is not WorkflowExecutionStatus.CANCELED:  # it was woken since
+        woken_from = described.raw_info.memo.fields.get(names.MEMO_WOKEN_FROM)
+        run_id = await Payloads(reader.temporal.data_converter).text(woken_from)
+        described = await reader.temporal.get_workflow_handle(thread_id, run_id=run_id).describe()
+    result = None if described is None else await memo_result(reader.temporal, described)
+    return _never_started(thread_id) if result is None else await whole_result(reader, result)
+
+
+async def whole_result(reader: ThreadReader, result: RunResult) -> RunResult:
+    """The result as the run made it, if what Temporal has of it is cut: the thread's status has it."""
+    if not result.cut:
+        return result
+    try:
+        view = await reader.query(result.thread_id, names.QUERY_STATUS, StatusView, within=QUERY_TIMEOUT)
+    except WakefulError:  # it does not replay here, and no worker answers
+        return result
+    return view.result if view.result is not None and view.result.run_id == result.run_id else result
 
 
 def _never_started(thread_id: str) -> RunResult:
+    """The result of a run that was cancelled in Temporal before a worker ran its first workflow task."""
     return RunResult(thread_id=thread_id, run_id="", agent_id="", status_reason="cancelled", termination=Cancelled())

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
 
-from temporalio.client import WorkflowExecution, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -17,11 +17,11 @@ from wakeful.client.statuses import Statuses, Unanswered
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.tree import KnownThread, TreeNode, build_tree
 from wakeful.contract import names
-from wakeful.contract.errors import CannotDecode
 from wakeful.contract.runs import RunResult, RunStatus
 from wakeful.contract.views import StatusView
+from wakeful.history.close_states import has_ended, read_result
 from wakeful.rpc_errors import error_of
-from wakeful.undecodable import check_decodable, decoding
+from wakeful.undecodable import check_decodable
 
 _AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 _STATUS = SearchAttributeKey.for_keyword(names.ATTRIBUTE_STATUS)
@@ -110,23 +110,12 @@ class TreeReader:
             if is_closed and (known.ended_by_temporal or answer.status is RunStatus.DONE):
                 self._ended[_key(execution)] = known
             return known
-        if execution.status is WorkflowExecutionStatus.COMPLETED and (result := await self._result(execution)):
+        result = await read_result(self._temporal, execution, within=QUERY_TIMEOUT) if has_ended(execution) else None
+        if result is not None:
             self._ended[_key(execution)] = known = _known(execution, parent_id, result=result)
             return known
         reason = answer.reason if answer else "the server has deleted it"
-        return _known(
-            execution, parent_id, unknown=None if is_closed and execution.status in _CLOSED_WITHOUT_RESULT else reason
-        )
-
-    async def _result(self, execution: WorkflowExecution) -> RunResult | None:
-        """The result of a completed run, from history: no worker is needed."""
-        handle = self._temporal.get_workflow_handle(execution.id, run_id=execution.run_id, result_type=RunResult)
-        try:
-            with decoding(self._temporal.data_converter, f"the result of thread {execution.id!r}"):
-                result: RunResult = await handle.result(follow_runs=False, rpc_timeout=QUERY_TIMEOUT)
-            return result
-        except (WorkflowFailureError, RPCError, CannotDecode):
-            return None
+        return _known(execution, parent_id, unknown=reason if _ended_by_temporal(execution) is None else None)
 
     async def _describe_all(self, threads: list[str]) -> list[WorkflowExecution | None]:
         return list(await asyncio.gather(*(self._describe(thread) for thread in threads)))
@@ -185,13 +174,20 @@ def _known(
         status=(RunStatus.WAITING if attribute == RunStatus.WAITING else RunStatus.RUNNING)
         if is_open
         else RunStatus.DONE,
-        ended_by_temporal=_CLOSED_WITHOUT_RESULT.get(execution.status) if execution.status else None,
+        ended_by_temporal=_ended_by_temporal(execution),
         calls=tuple(attributes.get(_PENDING) or ()) if is_open else (),
         started_at=_millis(execution.start_time),
         view=view,
         result=result,
         unknown=unknown,
     )
+
+
+def _ended_by_temporal(execution: WorkflowExecution) -> str | None:
+    """How Temporal closed the execution, in place of its workflow."""
+    if execution.status is None or has_ended(execution):
+        return None
+    return _CLOSED_WITHOUT_RESULT.get(execution.status)
 
 
 def _millis(time: datetime) -> int:

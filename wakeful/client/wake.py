@@ -18,9 +18,10 @@ from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, OtherTenant, ThreadExpired, ThreadNotFound
 from wakeful.contract.requests import RunRequest, Submission
-from wakeful.contract.runs import RunResult, ThreadMode, priority_of
+from wakeful.contract.runs import ThreadMode, priority_of
 from wakeful.contract.views import StatusView
 from wakeful.history.archive import last_archive
+from wakeful.history.close_states import has_ended, read_result
 from wakeful.history.latest_execution import latest_started
 from wakeful.loop.thread.continue_as_new import unpack
 from wakeful.rpc_errors import describe_execution, error_of
@@ -125,14 +126,11 @@ async def _came_too_late(temporal: Client, signalled: Described, signal: WakeSig
     if not isinstance(signal.payload, Submission):
         return False
     described = await _after_closing(temporal, signalled.id)
-    is_closed = described is not None and described.status is WorkflowExecutionStatus.COMPLETED
-    if described is None or not is_closed or described.run_id != signalled.run_id:
+    if described is None or not has_ended(described) or described.run_id != signalled.run_id:
         return False
-    handle = temporal.get_workflow_handle(signalled.id, run_id=signalled.run_id, result_type=RunResult)
-    try:
-        result = await handle.result(follow_runs=False)
-    except RPCError as error:
-        raise error_of(error, signalled.id) from error
+    result = await read_result(temporal, described)
+    if result is None or (result.cut and not result.unread):  # to be sent again is safe: the message has an id
+        return True
     return any(message.id in result.unread for message in signal.payload.messages)
 
 

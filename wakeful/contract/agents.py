@@ -194,6 +194,14 @@ class HistoryBudget(Wire):
     bytes: int = Field(default=2_000_000, ge=1, le=4_000_000)
 
 
+class WorkerDescription(Wire):
+    """What `describe_worker` records: facts about the worker and the cluster, for a run whose agent is not resolved."""
+
+    search_attributes: tuple[str, ...] = ()
+    """Those of our search attributes that the namespace has."""
+    budget: HistoryBudget = HistoryBudget()
+
+
 class Resolution(Wire):
     """What `resolve_agent` records: the agent, and facts about the worker and the cluster."""
 

@@ -129,6 +129,11 @@ class Restore:
 
 
 @dataclass(frozen=True)
+class DescribeWorker:
+    """Ask the worker which search attributes the namespace has."""
+
+
+@dataclass(frozen=True)
 class Archive:
     """Archive what the thread's execution does not pass on."""
 
@@ -152,6 +157,7 @@ Work = (
     | GrantBudget
     | NotifyParent
     | Restore
+    | DescribeWorker
     | Archive
 )
 
@@ -191,6 +197,8 @@ def work_id(work: Work) -> str:
             return "notify_parent"
         case Restore():
             return "restore_thread"
+        case DescribeWorker():
+            return "describe_worker"
         case Archive(number=number):
             return f"archive-{number}"
         case _:
@@ -218,7 +226,11 @@ _NAMED_WORK: Mapping[str, Callable[[str], Work]] = {
 SCHEDULED_DELIVERY = "deliver_scheduled"
 """The activity of a schedule's firing, which is a workflow of its own: no thread's work has this id."""
 
-_CONSTANT_WORK: Mapping[str, Work] = {"notify_parent": NotifyParent(), "restore_thread": Restore()}
+_CONSTANT_WORK: Mapping[str, Work] = {
+    "notify_parent": NotifyParent(),
+    "restore_thread": Restore(),
+    "describe_worker": DescribeWorker(),
+}
 _TASK = re.compile(r"bg_([0-9]{1,18})")
 _REQUEST = re.compile(r"budget_request-(\w+)-(?:([0-9]{1,18})|([0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?))")
 _GRANT = re.compile(r"budget_grant-(.*):([^:]*)", re.DOTALL)

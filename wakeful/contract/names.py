@@ -64,10 +64,15 @@ QUERY_FORK_POINT = "fork_point"
 HANDLED_EARLY = "HandledEarly"
 """The type of the failure by which a workflow rejects events that no workflow task has handled yet."""
 
+MALFORMED_REQUEST = "malformed_request"
+"""The type of the failure of a workflow that was started with something else than a run request."""
+
 NOT_STARTED = "NotStarted"
 """The type of the failure by which a workflow rejects queries while it is being restored."""
 
 ACTIVITY_RESOLVE_AGENT = "resolve_agent"
+ACTIVITY_DESCRIBE_WORKER = "describe_worker"
+"""Of a run that ends before its agent is resolved: which search attributes it may set."""
 ACTIVITY_INFER = "infer"
 ACTIVITY_RESTORE = "restore_thread"
 ACTIVITY_ARCHIVE = "archive_thread"
@@ -85,6 +90,7 @@ SNAPSHOT = "snapshot"
 RESERVED_TOOL_NAMES = frozenset(
     {
         ACTIVITY_RESOLVE_AGENT,
+        ACTIVITY_DESCRIBE_WORKER,
         ACTIVITY_INFER,
         ACTIVITY_RESTORE,
         ACTIVITY_ARCHIVE,
@@ -130,6 +136,11 @@ MEMO_SCHEDULED_THREAD = "wakeful_thread"
 """Of a schedule: the agent, and the thread that its messages are sent to."""
 MEMO_CLOSING = "closing"
 """Of a thread that is being closed and waits for something first: a client waits until it is closed, and wakes it."""
+
+MEMO_ENDED = "run_ended"
+"""Of an execution that the workflow itself closed as failed or cancelled, with everything done that an end does."""
+MEMO_RESULT = "run_result"
+"""Of an execution that was closed as cancelled: the result of its run, for which Temporal has no other place."""
 
 TOOL_DELEGATE = "agent_run_"
 TOOL_HANDOFF = "handoff_to_"

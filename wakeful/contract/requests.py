@@ -15,7 +15,7 @@ from wakeful.contract.messages import InputMessage, fitting
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import ID_LENGTH
 from wakeful.contract.permissions import Rule
-from wakeful.contract.runs import LONGEST_EXPIRE_AFTER, OnBusy, Origin, Priority, ThreadMode
+from wakeful.contract.runs import LONGEST_EXPIRE_AFTER, OnBusy, OnError, Origin, Priority, ThreadMode
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult, SubagentContext
 from wakeful.contract.tools import FrontendTool
 
@@ -47,6 +47,8 @@ class RunRequest(Written):
     input: Annotated[str | tuple[InputMessage, ...], AfterValidator(fitting)] = ""
     mode: ThreadMode = ThreadMode.RUN
     """`thread` keeps the workflow open after the run, for the next message."""
+    on_error: Annotated[OnError, Field(exclude_if=lambda on_error: on_error is OnError.FAIL)] = OnError.FAIL
+    """How the workflow closes if its run ends in an error, in `run` mode."""
     restore_from: Maybe[str] = None
     """Continue the conversation of this closed execution of the thread (a Temporal run id)."""
     fork: Maybe[Fork] = None

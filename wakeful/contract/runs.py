@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from wakeful.contract.base import Few, Maybe, Wire, Written
+from wakeful.contract.base import Few, Maybe, Wire, Written, json_bytes
 from wakeful.contract.budgets import Spent
+from wakeful.contract.limits import NAME_LENGTH, cut
 
 
 class RunStatus(StrEnum):
@@ -28,6 +29,15 @@ class ThreadMode(StrEnum):
 
     RUN = "run"
     THREAD = "thread"
+
+
+class OnError(StrEnum):
+    """How the workflow of a thread in `run` mode closes after a run that ended in an error."""
+
+    FAIL = "fail"
+    """It fails, with the result as the detail of its failure."""
+    COMPLETE = "complete"
+    """It completes, with the result."""
 
 
 class OnBusy(StrEnum):
@@ -206,6 +216,8 @@ class Cancelled(Wire):
 class Blocked(Wire):
     type: Literal["blocked"] = "blocked"
     value: str
+    code: Few[str] = ""
+    """What blocked it, unless it was a gate."""
 
 
 class Suspended(Wire):
@@ -215,6 +227,8 @@ class Suspended(Wire):
 class Errored(Wire):
     type: Literal["error"] = "error"
     value: str
+    code: Few[str] = ""
+    """What kind of error it was, in one word."""
 
 
 Termination = Annotated[
@@ -236,6 +250,33 @@ def status_reason(termination: Termination) -> str:
             return f"error:{text}"
         case _:
             return termination.type
+
+
+def outcome_of(termination: Termination) -> str:
+    """How a run ended, in one of five words: `natural`, `stopped`, `blocked`, `error` or `cancelled`."""
+    match termination:
+        case NaturalEnd() | BehaviorRequested() | Suspended():
+            return "natural"
+        case _:
+            return termination.type
+
+
+def reason_code(termination: Termination) -> str:
+    """Why a run ended so, as a short code that stays the same from release to release."""
+    match termination:
+        case Stopped(value=value):
+            code = value.code
+        case Blocked(code=code):
+            code = code or "gate"
+        case Errored(code=code):
+            code = code or "error"
+        case _:
+            code = termination.type
+    return code[:CODE_LENGTH]
+
+
+CODE_LENGTH = 100
+"""Characters of a reason code: a plugin chooses those of its stops."""
 
 
 class CancelReceipt(Wire):
@@ -269,3 +310,41 @@ class RunResult(Wire):
     """Which descendants were cancelled with the run."""
     spent: Maybe[Spent] = None
     """What the run and its descendants spent; absent if no model was called."""
+    cut: Few[bool] = False
+    """Something of it was too long for a failure or a memo; the thread's status has the whole."""
+
+
+RESULT_BYTES = 64_000
+"""Of a result in the failure or the memo of an execution."""
+
+
+def fitting_result(result: RunResult, limit: int = RESULT_BYTES) -> RunResult:
+    """The result, or what fits of it: long texts are cut, and lists and outputs that do not fit are left out."""
+    if json_bytes(result) <= limit:
+        return result
+    short: dict[str, object] = {
+        "agent_id": cut(result.agent_id, NAME_LENGTH),
+        "status_reason": cut(result.status_reason),
+        "termination": _short(result.termination),
+        "detail": None if result.detail is None else cut(result.detail),
+        "cut": True,
+    }
+    rest = {"response": "", "unread": (), "output": None, "receipt": None}
+    fitting = result.model_copy(update=short | rest)
+    for field in ("receipt", "unread", "output"):
+        more = fitting.model_copy(update={field: getattr(result, field)})
+        fitting = more if json_bytes(more) <= limit else fitting
+    room = length = limit - json_bytes(fitting)
+    while json_bytes(result.response[:length]) > room + len('""'):
+        length = length * 2 // 3
+    return fitting.model_copy(update={"response": cut(result.response, length)})
+
+
+def _short(termination: Termination) -> Termination:
+    match termination:
+        case Errored(value=text) | Blocked(value=text):
+            return termination.model_copy(update={"value": cut(text)})
+        case Stopped(value=StopDetail(code=code, detail=str(detail))):
+            return Stopped(value=StopDetail(code=cut(code, NAME_LENGTH), detail=cut(detail)))
+        case _:
+            return termination

@@ -204,7 +204,7 @@ class ConversationReader:
                     conversation.marks[id] = mark
             case names.ACTIVITY_INFER:
                 conversation.results[id] = assistant_message(await self._payloads.value(result, ModelResponse))
-            case names.ACTIVITY_DELIVER | names.ACTIVITY_HOOKS:
+            case names.ACTIVITY_DELIVER | names.ACTIVITY_HOOKS | names.ACTIVITY_DESCRIBE_WORKER:
                 pass
             case tool:
                 work = ids.parse_work(id)

@@ -7,12 +7,12 @@ histories replay in CI.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ActivityError, ApplicationError
 
 from wakeful.contract import ids, names
 from wakeful.contract.carryover import Carryover, Counters
@@ -20,7 +20,7 @@ from wakeful.contract.errors import HOW_TO_DECODE, CallerError
 from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.limits import IN_FLIGHT_BYTES
 from wakeful.contract.requests import RunRequest, parse_fork_point, parse_outcomes, parse_page, parse_request
-from wakeful.contract.runs import RunResult, ThreadMode
+from wakeful.contract.runs import Errored, RunResult, ThreadMode, status_reason
 from wakeful.contract.segments import archived_events
 from wakeful.contract.state import StateView
 from wakeful.contract.views import (
@@ -64,7 +64,8 @@ from wakeful.undecodable import Undecodable, checked
 from wakeful_workflows.alarm import Alarm
 from wakeful_workflows.archives import Archives
 from wakeful_workflows.children import ChildCommand, Children
-from wakeful_workflows.commands import Activities, WorkerFacts, priority_of, restore
+from wakeful_workflows.closing import close, fail
+from wakeful_workflows.commands import Activities, priority_of, restore
 from wakeful_workflows.continue_as_new import Snapshots, is_possible
 from wakeful_workflows.early_activations import EarlyActivations
 from wakeful_workflows.fork_points import ForkPoints
@@ -82,6 +83,7 @@ from wakeful_workflows.queries import (
     transcript_page,
 )
 from wakeful_workflows.signals import Signals
+from wakeful_workflows.tools import failure_code, failure_reason
 from wakeful_workflows.visibility import Visibility
 
 EVENTS_BEFORE_FIRST_TASK = 3
@@ -113,6 +115,8 @@ class AgentRun(Signals):
         self._fork_points = ForkPoints()
         self._snapshots = Snapshots()
         self._restoring: RestoreInput | None = None
+        self._is_cancelled = False
+        """Temporal's own cancel has reached this execution."""
         workflow.register_random_seed_callback(lambda seed: self._facts.append(_reset(seed)))
         given = _decoded(request.payload)
         if isinstance(given, dict) and names.SNAPSHOT in given:
@@ -124,15 +128,24 @@ class AgentRun(Signals):
         if self._was_reset_to_its_start():
             self._on_reset_to_its_start(_reset(workflow.random_seed()))
         if self._thread is None:
-            await self._begin(_parsed(_decoded(request.payload)))
+            given = _decoded(request.payload)
+            try:
+                await self._begin(_parsed(given))
+            except CallerError as problem:
+                await self._reject(given, Errored(value=str(problem), code=names.MALFORMED_REQUEST))
+            except ActivityError as error:
+                reason = failure_reason(error) or str(error)
+                await self._reject(given, Errored(value=reason, code=failure_code(error)))
         while True:
-            has_advanced = self._archives.take_news() or bool(self._facts)
+            has_advanced = self._archives.take_news() or self._activities.worker.take_news() or bool(self._facts)
             while self._facts:
                 self._take(self._advance(self._current(), self._facts.popleft()))
             thread = self._current()
             if has_advanced:
                 self._continue_as_new_if_due(thread)
-            attributes = self._activities.worker.search_attributes
+            if thread.result is not None:
+                self._activities.worker.ask()
+            attributes = self._activities.worker.search_attributes or ()
             self._visibility.show_run_ends(thread, attributes)
             self._perform()
             self._alarm.set(thread.next_alarm, now=_now())
@@ -140,13 +153,11 @@ class AgentRun(Signals):
             self._visibility.show_closing(thread)
             is_left = bool(self._facts or self._pending)
             if isinstance(thread.stage, Done) and self._is_quiet() and not is_left and self._has_archived(thread):
-                return thread.stage.result
+                return close(thread, thread.stage.result, self._visibility, is_cancelled=self._is_cancelled)
             await self._until(self._can_continue)
 
     async def _begin(self, request: RunRequest) -> None:
         thread_id = workflow.info().workflow_id
-        if (problem := ids.thread_id_problem(thread_id)) is not None:
-            raise ApplicationError(problem, type="InvalidRequest", non_retryable=True)
         self._visibility.set_title(request)
         run_id = thread_id if request.subagent is not None else str(workflow.uuid4())
         transcript = kept = None
@@ -167,6 +178,28 @@ class AgentRun(Signals):
         self._take(begin(request, thread_id=thread_id, run_id=run_id, transcript=transcript, carryover=kept))
         if request.fork is not None and transcript is not None:
             self._fork_points.add_origin(transcript.position, self._current())
+
+    async def _reject(self, given: object, error: Errored) -> NoReturn:
+        """Fail: the request is malformed, or its past cannot be restored. Lists show what was asked for.
+
+        Raises:
+            ApplicationError: always.
+        """
+        worker = self._activities.worker
+        worker.ask()
+        while worker.is_asking:
+            await self._until(lambda: not worker.is_asking)
+        agent_id = given.get("agent_id") if isinstance(given, dict) else None
+        result = RunResult(
+            thread_id=workflow.info().workflow_id,
+            run_id="",
+            agent_id=agent_id if isinstance(agent_id, str) else "",
+            status_reason=status_reason(error),
+            termination=error,
+        )
+        self._visibility.on_run_ended(result)
+        self._visibility.show_rejected(result, worker.search_attributes or ())
+        fail(result, error)
 
     async def _restore(self, past: RestoreInput) -> TranscriptTail:
         """What the thread said and kept. A cancellation is handled after it: what arrived meanwhile is not lost."""
@@ -199,8 +232,8 @@ class AgentRun(Signals):
         thread = snapshot.thread
         self._archives = Archives(self._history, snapshot.segments, number=thread.counters.archives)
         self._log = EventLog(thread.counters.events - len(snapshot.events), snapshot.events)
-        self._activities.worker = WorkerFacts(snapshot.search_attributes, snapshot.budget)
-        self._visibility = Visibility(self._history, snapshot.status, runs=thread.counters.runs)
+        self._activities.worker.learn(snapshot.search_attributes, snapshot.budget)
+        self._visibility = Visibility(self._history, snapshot.status)
         self._fork_points = ForkPoints(thread.transcript.length)
         self._take(Advance(thread, pending_commands(thread)))
 
@@ -220,6 +253,8 @@ class AgentRun(Signals):
         self._log.append(made.events, made.thread.identity, at=_now())
         self._fork_points.take(made)
         self._pending += made.commands
+        for result in made.ended:
+            self._visibility.on_run_ended(result)
 
     def _continue_as_new_if_due(self, thread: Thread) -> None:
         """Between any two facts, when nothing is in flight; the next execution starts the pending commands.
@@ -229,6 +264,8 @@ class AgentRun(Signals):
         """
         worker = self._activities.worker
         if not self._history.exceeds(worker.budget) or self._archives.is_busy or isinstance(thread.stage, Done):
+            return
+        if self._is_cancelled:  # only this execution can close as cancelled
             return
         if self._archives.is_needed(thread, self._log):
             self._archives.start(thread, self._log)
@@ -303,6 +340,7 @@ class AgentRun(Signals):
                 raise
             self._history.add(CANCEL_REQUEST, size=len(reason.encode()))
             self._facts.append(CancelRequested(reason or None, close=True))
+            self._is_cancelled = True
             self._activations.check()
 
     def _check(self, is_met: Callable[[], bool]) -> bool:
@@ -310,7 +348,7 @@ class AgentRun(Signals):
         return is_met()
 
     def _can_continue(self) -> bool:
-        if self._facts or self._archives.has_news or self._may_perform():
+        if self._facts or self._archives.has_news or self._activities.worker.has_news or self._may_perform():
             return True
         return isinstance(self._current().stage, Done) and self._is_quiet() and not self._archives.is_busy
 
@@ -319,8 +357,8 @@ class AgentRun(Signals):
         return bool(self._pending) and self._has_room and not self._waits_for_archive()
 
     def _is_quiet(self) -> bool:
-        """Nothing for another thread is in flight."""
-        return not (self._children.is_busy or self._activities.is_delivering)
+        """Nothing for another thread is in flight, nor what the end of a run shows."""
+        return not (self._children.is_busy or self._activities.is_delivering or self._activities.worker.is_asking)
 
     @workflow.query(name=names.QUERY_STATUS, description="The status of the thread and what it waits for")
     def status(self, _nothing: Any = None) -> StatusView:
@@ -407,13 +445,14 @@ def _decoded(payload: Payload) -> object:
 
 
 def _parsed(request: object) -> RunRequest:
+    if (problem := ids.thread_id_problem(workflow.info().workflow_id)) is not None:
+        raise CallerError(problem)
     try:
         if isinstance(request, CallerError):
             raise request
         return parse_request(request)
     except CallerError as error:
-        message = f"the run request is malformed: {error}"
-        raise ApplicationError(message, type="InvalidRequest", non_retryable=True) from None
+        raise CallerError(f"the run request is malformed: {error}") from error
 
 
 def _now() -> int:

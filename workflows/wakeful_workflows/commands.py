@@ -12,7 +12,7 @@ from temporalio.exceptions import ActivityError, ApplicationError
 from temporalio.workflow import ActivityCancellationType
 
 from wakeful.contract import ids, names
-from wakeful.contract.agents import HistoryBudget, Resolution, ResolvedAgent, ResolveInput
+from wakeful.contract.agents import Resolution, ResolvedAgent, ResolveInput
 from wakeful.contract.hooks import HookEffects, HooksInput
 from wakeful.contract.inference import (
     CompactInput,
@@ -47,6 +47,7 @@ from wakeful_workflows.tools import (
     HEARTBEAT_TIMEOUT,
     ActivityNotRegistered,
     Handle,
+    failure_code,
     failure_reason,
     is_left_to_others,
     read_outcome,
@@ -55,6 +56,7 @@ from wakeful_workflows.tools import (
     start_tool,
     tool_failure,
 )
+from wakeful_workflows.worker_facts import WorkerFacts
 
 ActivityCommand = ResolveAgent | Infer | Compact | CallTool | DeliverMessage | RunHooks
 
@@ -72,15 +74,6 @@ _INFER_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=500), maxim
 _COMPACT_RETRIES = replace(_INFER_RETRIES, maximum_attempts=5)
 
 R = TypeVar("R", Resolution, ModelResponse, CompactOutput, HookEffects, TranscriptTail)
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerFacts:
-    """What the worker that resolved the agent knows about itself and the namespace."""
-
-    search_attributes: tuple[str, ...] = ()
-    """Those of ours that the namespace has."""
-    budget: HistoryBudget = HistoryBudget()
 
 
 @dataclass(slots=True)
@@ -117,7 +110,7 @@ class Activities:
         self._local = LocalResults()
         self._deliveries: set[str] = set()
         self._digest: tuple[ResolvedAgent, str] | None = None
-        self.worker = WorkerFacts()
+        self.worker = WorkerFacts(history)
         self.priority = Priority.default
         """Of what is scheduled next, as far as it is not inherited."""
 
@@ -361,7 +354,7 @@ class Activities:
         match command:
             case ResolveAgent():
                 resolution = _decoded(returned, Resolution)
-                self.worker = WorkerFacts(resolution.search_attributes, resolution.budget)
+                self.worker.learn(resolution.search_attributes, resolution.budget)
                 return AgentResolved(command.id, resolution.agent, resolution.revision)
             case Infer():
                 return InferenceReturned(command.id, _decoded(returned, ModelResponse))
@@ -404,7 +397,9 @@ def _failure_fact(command: ActivityCommand, error: ActivityError | ApplicationEr
         reason = delivery_failure(error)
     else:
         reason = failure_reason(error)
-    return WorkCancelled(command.id) if reason is None else WorkFailed(command.id, reason)
+    if reason is None:
+        return WorkCancelled(command.id)
+    return WorkFailed(command.id, reason, code=failure_code(error))
 
 
 def _malformed_fact(command: ActivityCommand, error: Exception) -> WorkFact:

@@ -11,6 +11,7 @@ from pydantic_core import to_json
 from temporalio import workflow
 from temporalio.api.common.v1 import Payload
 from temporalio.common import RawValue
+from temporalio.exceptions import ApplicationError
 
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.limits import COMMAND_BYTES
@@ -62,8 +63,9 @@ class HistoryEstimate:
         self.bytes += returned.payload.ByteSize()
 
     def add_failure(self, error: BaseException) -> None:
-        """Count the failure of an activity or a child."""
-        self.bytes += FAILURE_BYTES + len(str(error).encode()) + len(str(error.__cause__ or "").encode())
+        """Count the failure of an activity or a child; that of a sub-agent has its result as a detail."""
+        texts = (str(error), str(error.__cause__ or ""))
+        self.bytes += FAILURE_BYTES + sum(len(text.encode()) for text in texts) + _details_size(error.__cause__)
 
     def encode(self, events: int, value: Any) -> RawValue:
         """Count events that have `value` as their payload, and convert it: the SDK then does not convert it again.
@@ -79,6 +81,15 @@ class HistoryEstimate:
 
     def exceeds(self, budget: HistoryBudget, *, times: int = 1) -> bool:
         return self.events >= times * budget.events or self.bytes >= times * budget.bytes
+
+
+def _details_size(error: BaseException | None) -> int:
+    if not isinstance(error, ApplicationError):
+        return 0
+    try:
+        return size_of(error.details)
+    except Exception:  # another program's, in an encoding that is unknown here
+        return FAILURE_BYTES
 
 
 def size_of(value: Any) -> int:

@@ -1,6 +1,7 @@
 """Schedule a tool's activity, and read what it returns; for runs, and for background tools."""
 
 import json
+import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -100,7 +101,7 @@ def _retry_policy(tool: ToolDescriptor) -> RetryPolicy:
 
 
 def start_local(
-    name: str, argument: RawValue, *, id: str, timeout: timedelta, retries: RetryPolicy, summary: str
+    name: str, *arguments: RawValue, id: str, timeout: timedelta, retries: RetryPolicy, summary: str
 ) -> Handle:
     """Start a local activity.
 
@@ -110,7 +111,7 @@ def start_local(
     try:
         return workflow.start_local_activity(
             name,
-            argument,
+            args=arguments,
             activity_id=id,
             result_type=RawValue,
             start_to_close_timeout=timeout,
@@ -195,6 +196,19 @@ def is_left_to_others(error: ActivityError | ApplicationError) -> bool:
 
 def _cause(error: ActivityError | ApplicationError) -> BaseException | None:
     return error.cause if isinstance(error, ActivityError) else error
+
+
+def failure_code(error: ActivityError | ApplicationError) -> str:
+    """What kind of failure it was, in one word: the type of an error in snake case, or which timeout."""
+    match _cause(error):
+        case TimeoutError(type=TimeoutType.HEARTBEAT):
+            return "worker_lost"
+        case TimeoutError():
+            return "activity_timeout"
+        case ApplicationError(type=str(kind)):
+            return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind).lower()
+        case _:
+            return ""
 
 
 def arguments_summary(call: ToolCall) -> str:

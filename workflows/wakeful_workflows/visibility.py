@@ -13,7 +13,7 @@ from wakeful.contract.base import json_bytes
 from wakeful.contract.ids import ticket_id
 from wakeful.contract.limits import cut
 from wakeful.contract.requests import RunRequest, title_of
-from wakeful.contract.runs import RunStatus
+from wakeful.contract.runs import RunResult, RunStatus, outcome_of, reason_code
 from wakeful.contract.views import PendingView
 from wakeful.loop.calls.batch import SuspendedCall
 from wakeful.loop.machine.state import Thread
@@ -22,10 +22,15 @@ from wakeful_workflows.history_estimate import UPSERT, HistoryEstimate
 
 AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 STATUS = SearchAttributeKey.for_keyword(names.ATTRIBUTE_STATUS)
+OUTCOME = SearchAttributeKey.for_keyword(names.ATTRIBUTE_OUTCOME)
+REASON = SearchAttributeKey.for_keyword(names.ATTRIBUTE_REASON)
 PARENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_PARENT)
 TENANT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_TENANT)
 USER = SearchAttributeKey.for_keyword(names.ATTRIBUTE_USER)
 PENDING = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_PENDING)
+
+RUNS_ENDED = "wakeful_runs_ended"
+"""A counter."""
 
 ID_LIMIT = 255
 LIST_LIMIT = 1_500
@@ -43,11 +48,12 @@ Updates = list[SearchAttributeUpdate[str] | SearchAttributeUpdate[Sequence[str]]
 class Visibility:
     """Keeps the attributes in step with the state; they are upserted only when they change."""
 
-    def __init__(self, history: HistoryEstimate, status: RunStatus | None = None, *, runs: int = 1) -> None:
+    def __init__(self, history: HistoryEstimate, status: RunStatus | None = None) -> None:
         self._history = history
         self.status = status
         """The status that the search attributes show."""
-        self._runs = runs
+        self._ended: RunResult | None = None
+        """The newest run that has ended since the last `show_run_ends`."""
 
     def set_title(self, request: RunRequest) -> None:
         """Give the thread a title, unless its starter did."""
@@ -65,13 +71,35 @@ class Visibility:
             workflow.upsert_memo({names.MEMO_CLOSING: True})
             self._history.add(UPSERT)
 
+    def mark_ended(self, result: RunResult | None = None) -> None:
+        """Show that the workflow itself closes the execution, which does not complete; `result` has no other place."""
+        kept = {} if result is None else {names.MEMO_RESULT: result.model_dump(mode="json")}
+        workflow.upsert_memo({names.MEMO_ENDED: True, **kept})
+        self._history.add(UPSERT, size=json_bytes(kept))
+
+    def on_run_ended(self, result: RunResult) -> None:
+        """Report the end of a run once: in the log, in a metric, and with the next `show`, in the search attributes."""
+        outcome, reason = outcome_of(result.termination), reason_code(result.termination)
+        about = {"agent": result.agent_id, "thread_id": result.thread_id, "run_id": result.run_id}
+        workflow.logger.info("run ended", extra=about | {"outcome": outcome, "reason": reason, "steps": result.steps})
+        meter = workflow.metric_meter()
+        counter = meter.create_counter(RUNS_ENDED, "Runs that have ended, by agent and outcome")
+        counter.add(1, {"agent": result.agent_id, "outcome": outcome})
+        self._ended = result
+
     def show_run_ends(self, thread: Thread, attributes: Collection[str]) -> None:
         """Show that a run has ended although the next one started at once."""
-        runs = thread.counters.runs
-        if attributes and runs > self._runs and self.status not in (None, RunStatus.DONE):
-            self._upsert([STATUS.value_set(RunStatus.DONE.value)], attributes)
+        ended, self._ended = self._ended, None
+        if ended is not None and thread.result is None and self.status not in (None, RunStatus.DONE):
+            self._upsert([STATUS.value_set(RunStatus.DONE.value), *_outcome(ended)], attributes)
             self.status = RunStatus.DONE
-        self._runs = runs
+
+    def show_rejected(self, result: RunResult, attributes: Collection[str]) -> None:
+        """Show a run that never began, because its request is malformed."""
+        updates: Updates = [STATUS.value_set(RunStatus.DONE.value), *_outcome(result)]
+        if result.agent_id:
+            updates.append(AGENT.value_set(_keyword(result.agent_id)))
+        self._upsert(updates, attributes)
 
     def show(self, thread: Thread, attributes: Collection[str]) -> None:
         """Show the thread, with those search attributes that the namespace has."""
@@ -101,11 +129,12 @@ class Visibility:
         if thread.status is not self.status:
             updates.append(STATUS.value_set(thread.status.value))
         if self.status is None:
-            updates.append(AGENT.value_set(thread.identity.agent_id))
+            updates.append(AGENT.value_set(_keyword(thread.identity.agent_id)))
             if thread.identity.parent_thread_id is not None:
                 updates.append(PARENT.value_set(thread.identity.parent_thread_id))
             if thread.identity.tenant is not None:
                 updates.append(TENANT.value_set(thread.identity.tenant))
+        updates += _outcome(thread.result)
         # Temporal passes attributes on to the next execution, so this is what they show there, too.
         shown = workflow.info().typed_search_attributes
         if (user := thread.identity.user) != shown.get(USER):
@@ -114,6 +143,22 @@ class Visibility:
         if pending != list(shown.get(PENDING) or ()):
             updates.append(PENDING.value_set(pending) if pending else PENDING.value_unset())
         return updates
+
+
+def _keyword(text: str) -> str:
+    """A text as a store accepts it for a keyword: an agent that no worker knows can have any id."""
+    printable = "".join(character if character.isprintable() else "?" for character in text)
+    return printable.encode(errors="replace")[:ID_LIMIT].decode(errors="ignore")
+
+
+def _outcome(result: RunResult | None) -> Updates:
+    """How the newest run ended, unless the attributes show it; a run that has begun since clears it."""
+    shown = workflow.info().typed_search_attributes
+    ended = None if result is None else result.termination
+    values = (OUTCOME, outcome_of(ended) if ended else None), (REASON, reason_code(ended) if ended else None)
+    return [
+        key.value_unset() if value is None else key.value_set(value) for key, value in values if value != shown.get(key)
+    ]
 
 
 def _pending_ids(thread: Thread) -> list[str]:

@@ -16,6 +16,7 @@ from wakeful.contract.requests import parse_child_settled
 from wakeful.contract.subagents import CLOSED_SILENTLY, FAILED_SILENTLY, TERMINATED, TIMED_OUT, ChildResult
 from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.views import StatusView
+from wakeful.history.close_states import has_ended
 from wakeful.history.decoder import ExecutionRef, Payloads, read_moments, walk_chain
 from wakeful.history.moments import SignalSent, Started
 
@@ -25,11 +26,17 @@ CLOSED_FROM_OUTSIDE = {
     WorkflowExecutionStatus.TIMED_OUT: TIMED_OUT,
     WorkflowExecutionStatus.CANCELED: "it was cancelled from outside",
 }
-"""The statuses of executions that could not report their own end, and what their parents' models read."""
+"""The statuses of executions that could not report their own end, and what their parents' models read. A run that
+ended in an error or was cancelled has one of them, too: see `was_closed_from_outside`."""
 
 _AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 
 _logger = logging.getLogger("wakeful")
+
+
+def was_closed_from_outside(execution: WorkflowExecution) -> bool:
+    """Whether the execution could not report its end: Temporal closed it, and not its workflow."""
+    return execution.status in CLOSED_FROM_OUTSIDE and not has_ended(execution)
 
 
 def result_in_place_of(child: WorkflowExecution, parent: StatusView) -> ChildResult | None:

@@ -23,9 +23,10 @@ from wakeful.client.statuses import MAX_CONCURRENT_READS, Statuses
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.views import StatusView
+from wakeful.history.close_states import has_ended
 from wakeful.history.list_queries import any_of, quoted
 from wakeful.rpc_errors import describe_execution
-from wakeful_activities.sweep.child_ends import CLOSED_FROM_OUTSIDE, report_end, result_in_place_of
+from wakeful_activities.sweep.child_ends import report_end, result_in_place_of, was_closed_from_outside
 from wakeful_activities.sweep.ownership import owner_of
 from wakeful_activities.sweep.resets import GRACE, OVERLAP, ResetSweep, utc_now
 
@@ -51,16 +52,16 @@ class Assessment(Enum):
     NO_ORPHAN = "no orphan"
     ORPHAN = "orphan"
     UNLESS_TASK = "orphan, unless it is a background task"
-    """The parent completed: the end of a task will wake it, but nothing waits for a delegate."""
+    """The parent has ended: the end of a task will wake it, but nothing waits for a delegate."""
     UNLESS_KNOWN = "orphan, unless its parent knows it"
     """The parent continued as new, was woken, or was reset to before it had the child."""
 
 
 def assess(child: WorkflowExecution, parent: WorkflowExecution | None) -> Assessment:
     """Whether an open child of a thread is an orphan, if `parent` is the newest execution of that thread."""
-    if parent is None or parent.status in CLOSED_FROM_OUTSIDE:
+    if parent is None or was_closed_from_outside(parent):
         return Assessment.ORPHAN
-    if parent.status is WorkflowExecutionStatus.COMPLETED:
+    if has_ended(parent):
         is_tool_task = child.workflow_type == names.WORKFLOW_TOOL_TASK
         return Assessment.NO_ORPHAN if is_tool_task else Assessment.UNLESS_TASK
     return Assessment.NO_ORPHAN if parent.run_id == child.parent_run_id else Assessment.UNLESS_KNOWN
@@ -72,9 +73,9 @@ def may_have_missed_end(child: WorkflowExecution, parent: WorkflowExecution | No
     The execution that started the child has its handle, which reports the end. A workflow that is not ours waits for
     the child by its handle, too.
     """
-    if parent is None or parent.workflow_type != names.WORKFLOW or parent.status in CLOSED_FROM_OUTSIDE:
+    if parent is None or parent.workflow_type != names.WORKFLOW or was_closed_from_outside(parent):
         return False
-    return parent.status is WorkflowExecutionStatus.COMPLETED or parent.run_id != child.parent_run_id
+    return has_ended(parent) or parent.run_id != child.parent_run_id
 
 
 class OrphanSweep:
@@ -138,7 +139,8 @@ class OrphanSweep:
     async def _find_closed(self) -> None:
         now = self._now()
         closed = await self._list(f"{_CLOSED} AND CloseTime > '{self._since.isoformat()}'")
-        new = [execution for execution in closed if execution.run_id not in self._seen]
+        unseen = [execution for execution in closed if execution.run_id not in self._seen]
+        new = [execution for execution in unseen if was_closed_from_outside(execution)]
         self._ended |= {execution.run_id: execution for execution in new if execution.parent_id is not None}
         threads = [execution for execution in new if execution.workflow_type == names.WORKFLOW]
         self._suspect({thread.id: thread.close_time or now for thread in threads})

@@ -23,7 +23,13 @@ from wakeful.contract.views import StatusView
 from wakeful.history.decoder import Payloads
 from wakeful.history.list_queries import any_of, quoted
 from wakeful.rpc_errors import describe_execution
-from wakeful_activities.sweep.child_ends import CLOSED_FROM_OUTSIDE, report_end, result_in_place_of, signalled_result
+from wakeful_activities.sweep.child_ends import (
+    CLOSED_FROM_OUTSIDE,
+    report_end,
+    result_in_place_of,
+    signalled_result,
+    was_closed_from_outside,
+)
 
 GRACE = timedelta(seconds=10)
 """How long the client that reset a thread, or a child that has just closed, has to report an end itself."""
@@ -114,11 +120,11 @@ class ResetSweep:
 
     async def _has_lost_signals(self, execution: WorkflowExecution, before: WorkflowExecution) -> bool:
         """Whether the execution may not have been sent all that the one before it was sent, or would have been."""
-        if before.status in CLOSED_FROM_OUTSIDE:
+        if was_closed_from_outside(before):
             return True
         memo = execution.raw_info.memo.fields
         woken_from = await Payloads(self._client.data_converter).text(memo.get(names.MEMO_WOKEN_FROM))
-        # A completed thread that was woken has everything: the end of a task would have woken it.
+        # A thread that had ended and was woken has everything: the end of a task would have woken it.
         return woken_from != before.run_id and await self._was_reset(execution)
 
     async def _was_reset(self, execution: WorkflowExecution) -> bool:
@@ -136,7 +142,7 @@ class ResetSweep:
     async def _report_undone_ends(self, thread_id: str, *, closed_before: datetime) -> bool:
         """Report the end of every closed child that the thread counts as running; False if some must be tried again."""
         thread = await describe_execution(self._client, thread_id)
-        if thread is None or thread.status in CLOSED_FROM_OUTSIDE:
+        if thread is None or was_closed_from_outside(thread):
             return True
         (view,) = await Statuses(self._client).of([thread])
         if not isinstance(view, StatusView) or view.runs == 0:  # it does not answer, or is being woken
@@ -153,7 +159,7 @@ class ResetSweep:
 
     async def _result(self, child: WorkflowExecution, parent: StatusView) -> ChildResult | None:
         in_its_place = result_in_place_of(child, parent)
-        if in_its_place is None or child.status in CLOSED_FROM_OUTSIDE:
+        if in_its_place is None or was_closed_from_outside(child):
             return in_its_place
         return await signalled_result(self._client, child) or in_its_place
 

@@ -478,7 +478,11 @@ def test_a_failed_run_is_reported_although_its_thread_stays_open() -> None:
             Cause.CANCELLED,
             "A client or a thread that its newest events do not show cancelled it",
         ),
-        (Ended(CloseStatus.FAILED, failure=Failure("bad", "InvalidRequest")), Cause.FAILED, "`wakeful run AGENT TEXT`"),
+        (
+            Ended(CloseStatus.FAILED, failure=Failure("bad", "malformed_request")),
+            Cause.FAILED,
+            "`wakeful run AGENT TEXT`",
+        ),
         (Ended(CloseStatus.COMPLETED), Cause.FAILED, "Its result could not be read."),
     ],
 )

@@ -190,8 +190,9 @@ def test_a_failure_of_the_loop_ends_the_run_in_every_stage(stage: str) -> None:
     in_flight = driver.thread.in_flight
     driver.feed(LoopFailed("boom"))
     assert driver.last.commands == tuple(CancelWork(id) for id in sorted(in_flight))
-    assert driver.result.termination == Errored(value="boom")
-    assert driver.events[-1] == finished("error:boom", Errored(value="boom"))
+    error = Errored(value="boom", code="internal_error")
+    assert driver.result.termination == error
+    assert driver.events[-1] == finished("error:boom", error)
     assert driver.event_types.count("step_start") == driver.event_types.count("step_end")
     assert driver.thread.in_flight == frozenset()
 

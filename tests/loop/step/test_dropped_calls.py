@@ -152,7 +152,7 @@ def test_a_run_whose_loop_fails_adds_no_note() -> None:
     driver = Driver()
     driver.model(interrupted(call("c1")))
     driver.feed(LoopFailed("boom"))
-    assert (driver.result.termination, driver.notes) == (Errored(value="boom"), [])
+    assert (driver.result.termination, driver.notes) == (Errored(value="boom", code="internal_error"), [])
 
 
 def test_watchers_see_dropped_calls_and_resets_before_the_rest_of_the_answer() -> None:

@@ -38,8 +38,8 @@ ENOUGH = StopDetail(code="enough", detail="that will do")
 HINT = ContextMessage(key="hint", content=(TextBlock(text="Be brief."),), target=ContextTarget.SYSTEM, persistent=True)
 ENDS = [
     (HookEffects(stop=ENOUGH), Stopped(value=ENOUGH)),
-    (HookEffects(block="not today"), Blocked(value="not today")),
-    (HookEffects(fail="no audit"), Errored(value="no audit")),
+    (HookEffects(block="not today"), Blocked(value="not today", code="plugin")),
+    (HookEffects(fail="no audit"), Errored(value="no audit", code="plugin")),
 ]
 Asked = Callable[[HookEffects], Driver]
 TOGETHER = with_hooks(agent=PARALLEL)
@@ -77,8 +77,8 @@ def test_effects_can_end_the_run(returning: Asked, effects: HookEffects, termina
 
 
 def test_fail_wins_over_block_and_block_over_stop() -> None:
-    assert requested_end(HookEffects(stop=ENOUGH, block="no", fail="broken")) == Errored(value="broken")
-    assert requested_end(HookEffects(stop=ENOUGH, block="no")) == Blocked(value="no")
+    assert requested_end(HookEffects(stop=ENOUGH, block="no", fail="broken")) == Errored(value="broken", code="plugin")
+    assert requested_end(HookEffects(stop=ENOUGH, block="no")) == Blocked(value="no", code="plugin")
     assert requested_end(HookEffects()) is None
 
 
@@ -87,7 +87,7 @@ def test_the_first_requested_end_counts() -> None:
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c2", ok(1), HookEffects(block="second"))
     driver.tool("c1", ok(1), HookEffects(block="first"))
-    assert driver.result.termination == Blocked(value="first")
+    assert driver.result.termination == Blocked(value="first", code="plugin")
 
 
 def test_a_stop_after_an_inference_neither_runs_the_tools_nor_keeps_the_answer_b016() -> None:
@@ -123,7 +123,7 @@ def test_a_stop_requested_by_one_tool_waits_for_the_others() -> None:
 def test_hooks_that_end_the_run_before_inference_leave_no_answer() -> None:
     driver = Driver(with_hooks())
     driver.model(says("").model_copy(update={"skipped": True}), HookEffects(block="not today"))
-    assert (driver.result.termination, driver.texts) == (Blocked(value="not today"), ["Hello"])
+    assert (driver.result.termination, driver.texts) == (Blocked(value="not today", code="plugin"), ["Hello"])
     assert driver.event_types[-2:] == ["step_end", "run_finish"]
     assert "inference_complete" not in driver.event_types
 

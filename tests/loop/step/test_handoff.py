@@ -88,7 +88,9 @@ def test_a_target_that_cannot_be_resolved_blocks_the_run_without_a_step() -> Non
     """B-017, B-523"""
     driver = handing_over()
     driver.feed(WorkFailed("handoff-1", "agent not found: 'billing'"))
-    assert driver.result.termination == Blocked(value="handoff resolve failed: agent not found: 'billing'")
+    assert driver.result.termination == Blocked(
+        value="handoff resolve failed: agent not found: 'billing'", code="handoff"
+    )
     assert [event.event_type for event in driver.last.events] == ["run_finish"]
     assert len(driver.commands_of(Infer)) == 1
 
@@ -96,7 +98,9 @@ def test_a_target_that_cannot_be_resolved_blocks_the_run_without_a_step() -> Non
 def test_a_cancelled_resolution_of_the_target_blocks_the_run() -> None:
     driver = handing_over(thread=True)
     driver.feed(WorkCancelled("handoff-1"))
-    assert driver.result.termination == Blocked(value="handoff resolve failed: it was cancelled from outside")
+    assert driver.result.termination == Blocked(
+        value="handoff resolve failed: it was cancelled from outside", code="handoff"
+    )
     driver.submit("m1")
     assert driver.last.commands == (ResolveAgent("resolve-2", "assistant"),)
 

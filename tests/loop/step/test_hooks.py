@@ -189,7 +189,7 @@ def test_run_end_hooks_run_once_before_every_end(end: Callable[[Driver], None], 
 def test_a_run_whose_loop_failed_ends_without_hooks() -> None:
     driver = started()
     driver.feed(LoopFailed("boom"))
-    assert (driver.result.termination, moments(driver)) == (Errored(value="boom"), [BEGIN])
+    assert (driver.result.termination, moments(driver)) == (Errored(value="boom", code="internal_error"), [BEGIN])
 
 
 @pytest.mark.parametrize("make", [lambda: Driver(with_hooks(*ALL)), ending])
@@ -197,7 +197,7 @@ def test_a_failure_of_the_loop_while_hooks_run_ends_the_run(make: Callable[[], D
     driver = make()
     running = driver.commands_of(RunHooks)[-1].id
     driver.feed(LoopFailed("boom"))
-    assert driver.result.termination == Errored(value="boom")
+    assert driver.result.termination == Errored(value="boom", code="internal_error")
     assert CancelWork(running) in driver.commands
 
 
@@ -235,7 +235,7 @@ def test_run_start_hooks_can_end_the_run_before_its_first_step() -> None:
     driver.hooks(HookEffects(block="not today"))
     assert moments(driver) == [BEGIN, LAST]
     driver.hooks()
-    assert (driver.result.termination, driver.result.steps) == (Blocked(value="not today"), 0)
+    assert (driver.result.termination, driver.result.steps) == (Blocked(value="not today", code="plugin"), 0)
 
 
 def test_a_cancel_cancels_running_hooks_and_keeps_their_effects() -> None:
@@ -392,7 +392,7 @@ def test_a_run_that_ends_after_its_deactivate_hooks_does_not_run_them_again() ->
         [BEGIN, LEAVING, (LifecyclePhase.RUN_END,)]
     ] * 3
     failed.hooks()
-    assert failed.result.termination == Blocked(value="handoff resolve failed: no such agent")
+    assert failed.result.termination == Blocked(value="handoff resolve failed: no such agent", code="handoff")
 
 
 def test_the_next_run_of_a_thread_runs_deactivate_hooks_again() -> None:

@@ -118,7 +118,7 @@ def test_a_clock_that_goes_back_gives_a_duration_of_zero() -> None:
 @pytest.mark.parametrize(
     ("fact", "error"),
     [
-        (WorkFailed("infer-1", "inference failed: 401 no such key"), "inference failed: 401 no such key"),
+        (WorkFailed("infer-1", "inference failed: 401", code="unauthorized"), "inference failed: 401"),
         (WorkCancelled("infer-1"), "it was cancelled from outside"),
         (AgentResolved("infer-1", AGENT), "infer-1 ended as AgentResolved, which is not how it can end"),
     ],
@@ -128,7 +128,10 @@ def test_an_inference_that_fails_for_good_ends_the_run_with_the_error(fact: Fact
     """B-021, H-12, H-17"""
     driver = Driver()
     driver.feed(fact)
-    assert (driver.result.termination, driver.result.status_reason) == (Errored(value=error), f"error:{error}")
+    code = fact.code if isinstance(fact, WorkFailed) else ""
+    termination = Errored(value=error, code=code)
+    assert (driver.result.termination, driver.result.status_reason) == (termination, f"error:{error}")
+    assert driver.last.ended == (driver.result,)
     assert driver.event_types == ["message_received", "run_start", "step_start", "step_end", "run_finish"]
     assert driver.last.commands == ()
 
@@ -138,7 +141,7 @@ def test_tool_calls_with_equal_or_empty_ids_end_the_run(ids: tuple[str, ...]) ->
     driver = Driver()
     driver.model(asks(*(call(id) for id in ids)))
     error = f"inference failed: the answer's tool calls have no distinct ids: {list(ids)!r}"
-    assert driver.result.termination == Errored(value=error)
+    assert driver.result.termination == Errored(value=error, code="invalid_answer")
     assert driver.event_types[-2:] == ["step_end", "run_finish"]
 
 

@@ -58,7 +58,7 @@ def test_an_answer_that_is_never_valid_is_an_error(repairs: int) -> None:
     driver = Driver(make_agent(output=OutputSpec(name="Weather", json_schema={}, max_repairs=repairs)))
     for _ in range(repairs + 1):
         driver.model(unfit())
-    assert driver.result.termination == Errored(value=ERROR)
+    assert driver.result.termination == Errored(value=ERROR, code="invalid_output")
     assert (driver.result.response, driver.result.output, driver.result.steps) == ("{}", None, repairs + 1)
     assert driver.texts == ["Hello", *["{}", NOTE] * repairs, "{}"]
 
@@ -76,7 +76,7 @@ def test_corrections_are_counted_over_the_run_and_the_next_run_starts_at_zero() 
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("sunny"))
     driver.model(unfit())
-    assert driver.result.termination == Errored(value=ERROR)
+    assert driver.result.termination == Errored(value=ERROR, code="invalid_output")
     driver.submit("m1")
     driver.resolve(WEATHER)
     driver.model(unfit())

@@ -465,7 +465,7 @@ def test_a_run_whose_loop_fails_cancels_its_delegates() -> None:
     driver = delegating()
     driver.feed(LoopFailed("boom"))
     assert driver.last.commands == (CancelChild(CHILD, thread_id_of(CHILD), None),)
-    assert driver.result.termination == Errored(value="boom")
+    assert driver.result.termination == Errored(value="boom", code="internal_error")
     ended = driver.thread
     assert driver.feed(child_settled(CHILD)) == Advance(ended)
 

@@ -499,7 +499,10 @@ def test_a_run_that_stops_does_not_cancel_its_tasks() -> None:
 def test_a_run_that_fails_does_not_cancel_its_tasks(thread: bool) -> None:
     driver = awaiting_tasks(thread=thread)
     driver.feed(LoopFailed("boom"))
-    assert (driver.result.termination, len(driver.thread.children.running)) == (Errored(value="boom"), 1)
+    assert (driver.result.termination, len(driver.thread.children.running)) == (
+        Errored(value="boom", code="internal_error"),
+        1,
+    )
     assert driver.last.commands == ()
     assert [event.event_type for event in driver.last.events] == ["run_start", "run_finish"]
 

@@ -183,7 +183,7 @@ def test_a_decision_for_an_idle_thread_is_refused() -> None:
 def test_a_thread_can_start_the_next_run_after_a_failed_one() -> None:
     driver = Driver(request=THREAD)
     driver.feed(LoopFailed("boom"))
-    assert driver.result.termination == Errored(value="boom")
+    assert driver.result.termination == Errored(value="boom", code="internal_error")
     driver.submit("m1")
     driver.resolve()
     driver.model(says("Still here."))

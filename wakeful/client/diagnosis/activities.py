@@ -307,6 +307,7 @@ def _model(evidence: Evidence, activity: Activity) -> str:
 
 OWN = {
     names.ACTIVITY_RESOLVE_AGENT: "the lookup of its agent",
+    names.ACTIVITY_DESCRIBE_WORKER: "the description of its worker",
     names.ACTIVITY_INFER: "its model call",
     names.ACTIVITY_RESTORE: "the restore of its earlier conversation",
     names.ACTIVITY_ARCHIVE: "the archiving of its older messages and events",

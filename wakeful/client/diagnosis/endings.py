@@ -15,13 +15,11 @@ from wakeful.client.diagnosis.wording import (
     sentence,
     wakeful,
 )
+from wakeful.contract import names
 from wakeful.contract.errors import ProviderErrorKind
 from wakeful.contract.runs import Blocked, Cancelled, Errored, RunResult, Stopped
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tasks import TaskStatus
-
-INVALID_REQUEST = "InvalidRequest"
-"""The failure type of a workflow that was started with something else than a run request."""
 
 OTHER_FIX = "Fix the cause, then"
 FIXES = {
@@ -70,6 +68,8 @@ def _continues_with(*, is_open: bool) -> str:
 def ending(evidence: Evidence, ended: Ended, *, now: int) -> Finding:
     """Why a thread's workflow is closed."""
     match ended.result:
+        case RunResult(run_id=""):  # its run never began
+            return _from_outside(evidence, ended, now=now)
         case RunResult() as result:
             run = _EndedRun(evidence.thread_id, result.steps, ended.at, now)
             return _of_run(run, result, ended.failure, evidence.cancel)
@@ -162,7 +162,7 @@ def _from_outside(evidence: Evidence, ended: Ended, *, now: int) -> Finding:
         case CloseStatus.FAILED | CloseStatus.COMPLETED:
             cause, doing = Cause.FAILED, f"failed{when} as a workflow"
             why = sentence(ended.failure.message) if ended.failure else "Its result could not be read."
-            if ended.failure is not None and ended.failure.kind == INVALID_REQUEST:
+            if ended.failure is not None and ended.failure.kind == names.MALFORMED_REQUEST:
                 next, commands = "Correct the request, and start another run: `wakeful run AGENT TEXT`.", ()
     return Finding(cause, doing, why, next, ended.at, commands)
 

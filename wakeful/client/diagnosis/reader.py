@@ -27,6 +27,7 @@ from wakeful.contract.missing import Missing
 from wakeful.contract.runs import RunResult
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.views import StatusView, WaitingFor
+from wakeful.history.close_states import has_ended, read_result
 from wakeful.rpc_errors import error_of
 from wakeful.undecodable import check_decodable
 
@@ -244,15 +245,23 @@ class EvidenceReader:
         status = server_answers.close_status(described.status)
         assert status is not None
         at = server_answers.datetime_millis(described.close_time) if described.close_time else None
-        kind: type[RunResult | ChildResult] = RunResult if described.workflow_type == names.WORKFLOW else ChildResult
-        handle: Any = self._temporal.get_workflow_handle(described.id, run_id=described.run_id, result_type=kind)
         failure = recent.failure or recent.last_failure
+        read: RunResult | ChildResult | None
+        if described.workflow_type == names.WORKFLOW_TOOL_TASK:
+            read = await self._tool_result(described)
+        else:
+            read = await read_result(self._temporal, described, within=QUERY_TIMEOUT)
+        if has_ended(described):
+            failure = recent.last_failure  # the workflow's own failure only repeats the result
+        return Ended(status, at, read, failure, recent.ended_by, recent.ended_because)
+
+    async def _tool_result(self, described: WorkflowExecutionDescription) -> ChildResult | None:
+        handle: Any = self._temporal.get_workflow_handle(described.id, run_id=described.run_id, result_type=ChildResult)
         try:
             result = await handle.result(follow_runs=False, rpc_timeout=QUERY_TIMEOUT)
         except (WorkflowFailureError, RPCError, ValueError):
-            result = None
-        read = result if isinstance(result, RunResult | ChildResult) else None
-        return Ended(status, at, read, failure, recent.ended_by, recent.ended_because)
+            return None
+        return result if isinstance(result, ChildResult) else None
 
 
 def _with_growth(before: Activity, after: Activity) -> Activity:

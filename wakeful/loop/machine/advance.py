@@ -162,7 +162,7 @@ def _refuse_lost(thread: Thread, failed: LoopFailed, *, now: int) -> Advance:
 def _on_loop_failed(thread: Thread, error: str, *, now: int) -> Advance:
     if isinstance(thread.stage, Idle | Done):
         return Advance(thread)  # there is no run to end, and an idle thread still accepts messages
-    return ending.finish(thread, Errored(value=error), now=now, is_failure=True)
+    return ending.finish(thread, Errored(value=error, code="internal_error"), now=now, is_failure=True)
 
 
 def _is_submission(fact: Fact) -> bool:
@@ -226,7 +226,8 @@ def _on_stage_work_ended(thread: Thread, fact: WorkFact, *, now: int) -> Advance
         case HandingOff(), _:
             return steps.on_handoff_failed(thread, _why(fact), now=now)
         case _:
-            return ending.finish(thread.entering(BetweenSteps()), Errored(value=_why(fact)), now=now)
+            code = fact.code if isinstance(fact, WorkFailed) else ""
+            return ending.finish(thread.entering(BetweenSteps()), Errored(value=_why(fact), code=code), now=now)
 
 
 def _take_over(thread: Thread, *, now: int) -> Advance:

@@ -74,6 +74,8 @@ class WorkFailed:
     """Whether history has the command's input."""
     is_result: bool = False
     """Of a tool call: the tool raised the error, or never ran, and the model reads it. Else the outcome is unknown."""
+    code: str = ""
+    """What kind of failure it was, in one word."""
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,10 @@ from wakeful.contract.outcomes import Outcome
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import (
     CancelReceipt,
+    OnError,
     Priority,
     RunIdentity,
+    RunResult,
     RunStatus,
     Termination,
     ThreadMode,
@@ -276,6 +278,7 @@ class Thread:
     parent: SubagentContext | None = None
     """Of a sub-agent: its parent's instructions; None once the parent has been notified of the end."""
     mode: ThreadMode = ThreadMode.RUN
+    on_error: OnError = OnError.FAIL
     counters: Counters = Counters()
     context: ContextState = ContextState()
     frontend_tools: tuple[ToolDescriptor, ...] = ()
@@ -351,6 +354,11 @@ class Thread:
         delegates = {call.id for call in self.batch.running if call.child_thread_id} if self.batch else set()
         resending = {ids.work_id(ids.ResendMessage(message.message_id)) for message in self.mail.resending[:1]}
         return (self.in_flight - delegates - {task.task_id for task in self.children.running}) | resending
+
+    @property
+    def result(self) -> RunResult | None:
+        """The result of the last run, while none is under way."""
+        return self.stage.result if isinstance(self.stage, Done | Idle) else None
 
     @property
     def is_closing(self) -> bool:
@@ -475,6 +483,8 @@ class Advance:
     events: tuple[AgentEvent, ...] = ()
     fork_points: tuple[ForkPoint, ...] = ()
     """Where steps ended."""
+    ended: tuple[RunResult, ...] = ()
+    """The runs that ended."""
 
     def then(self, move: Callable[Concatenate[Thread, P], "Advance"], *args: P.args, **kwargs: P.kwargs) -> "Advance":
         """One more move from here, with its commands and events after these."""
@@ -484,6 +494,7 @@ class Advance:
             self.commands + following.commands,
             self.events + following.events,
             self.fork_points + following.fork_points,
+            self.ended + following.ended,
         )
 
     def emitting(self, *events: AgentEvent) -> "Advance":

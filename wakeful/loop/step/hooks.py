@@ -86,7 +86,7 @@ def on_hooks_returned(thread: Thread, stage: RunningHooks, fact: WorkFact, why: 
     run = thread.current
     failing = [plugin.id for plugin in run.agent.plugins if plugin.on_error and {*plugin.lifecycle} & {*stage.phases}]
     if failing:
-        failure = Errored(value=f"plugin {failing[0]!r} failed at {source}: {why}")
+        failure = Errored(value=f"plugin {failing[0]!r} failed at {source}: {why}", code=_PLUGIN)
         thread = thread.with_run(replace(run, requested_end=run.requested_end or failure))
     return Advance(thread, events=(HookFailed(plugin="*", phase=source, error=why),))
 
@@ -160,9 +160,9 @@ def _update_context(thread: Thread, effects: HookEffects, events: list[AgentEven
 def requested_end(effects: HookEffects) -> Termination | None:
     """How the run is to end, if it is: a failure outranks a block, a block a stop, and a stop an answer."""
     if effects.fail is not None:
-        return Errored(value=effects.fail)
+        return Errored(value=effects.fail, code=_PLUGIN)
     if effects.block is not None:
-        return Blocked(value=effects.block)
+        return Blocked(value=effects.block, code=_PLUGIN)
     if effects.stop is not None:
         return Stopped(value=effects.stop)
     return BehaviorRequested() if effects.finish is not None else None
@@ -180,6 +180,10 @@ def _with_changes(thread: Thread, before: RequestChanges | None, new: RequestCha
         excluded=tuple(sorted(known.intersection((*before.excluded, *new.excluded)))),
         included=tuple(sorted(known.intersection(chain(*listed)))) if listed else None,
     )
+
+
+_PLUGIN = "plugin"
+"""The reason code of a run that a plugin ends."""
 
 
 def _with_rules(rules: tuple[Rule, ...], new: tuple[Rule, ...]) -> tuple[Rule, ...]:

@@ -83,7 +83,7 @@ def _on_answer(thread: Thread, inferring: Inferring, response: ModelResponse, *,
     call_ids = [call.id for call in response.tool_calls]
     if "" in call_ids or len(set(call_ids)) < len(call_ids):
         error = f"inference failed: the answer's tool calls have no distinct ids: {call_ids!r}"
-        return finish(thread, Errored(value=error), now=now)
+        return finish(thread, Errored(value=error, code="invalid_answer"), now=now)
     if response.context is not None:
         thread = context.with_estimates(thread, response, response.context)
     moved = Advance(thread, events=answer_events(response, duration_ms=max(0, now - inferring.since)))
@@ -144,7 +144,7 @@ def _on_text(thread: Thread, inferring: Inferring, response: ModelResponse, *, n
     committed = record_fork_point(answered).then(end_step)
     if thread.agent.output and response.output_problem is not None:
         error = f"the answer does not match the agent's output type: {response.output_problem}"
-        return committed.then(finish, Errored(value=error), now=now)
+        return committed.then(finish, Errored(value=error, code="invalid_output"), now=now)
     return committed.then(_end_or_continue, response, now=now)
 
 

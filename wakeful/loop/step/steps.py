@@ -153,5 +153,5 @@ def on_handoff_resolved(thread: Thread, agent: ResolvedAgent, *, now: int) -> Ad
 
 
 def on_handoff_failed(thread: Thread, why: str, *, now: int) -> Advance:
-    termination = Blocked(value=f"handoff resolve failed: {why}")
+    termination = Blocked(value=f"handoff resolve failed: {why}", code="handoff")
     return finish(thread.entering(BetweenSteps()), termination, now=now)

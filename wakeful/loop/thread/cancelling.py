@@ -64,8 +64,7 @@ def _cancel_again(thread: Thread, cancelling: Cancelling, reason: str | None, *,
 
 def _closed(thread: Thread, reason: str | None) -> Done:
     """A thread that closes between two runs ends with its last result, if it had one."""
-    last = thread.stage.result if isinstance(thread.stage, Idle) else None
-    result = last or make_result(thread, Cancelled(), detail=None, then=AfterRun.CLOSE)
+    result = thread.result or make_result(thread, Cancelled(), detail=None, then=AfterRun.CLOSE)
     return Done(result.model_copy(update={"unread": unread_ids(thread), "detail": _joined(result.detail, reason)}))
 
 

@@ -59,8 +59,8 @@ class ThreadSnapshot:
     """A thread between two executions of its workflow; no command is in flight."""
 
     thread: Thread
-    search_attributes: tuple[str, ...]
-    """Those of our search attributes that the namespace has."""
+    search_attributes: tuple[str, ...] | None
+    """Those of our search attributes that the namespace has; None before a worker has said."""
     status: RunStatus | None
     """The status that the search attributes show."""
     budget: HistoryBudget

@@ -115,7 +115,7 @@ def _end_now(thread: Thread, termination: Termination, *, now: int, detail: str 
     result = make_result(moved.thread, termination, detail=detail, then=then)
     done = moved.thread.entering(Done(result))
     finished = run_finish(done, result, rolled_back=then is AfterRun.ROLL_BACK)
-    moved = replace(moved, thread=done).emitting(finished)
+    moved = replace(moved, thread=done, ended=(result,)).emitting(finished)
     return moved.then(_notify_parent, result).then(_after_run, then, now=now)
 
 

@@ -69,6 +69,7 @@ def opened(
         transcript=transcript,
         parent=request.subagent,
         mode=request.mode,
+        on_error=request.on_error,
         counters=kept.counters,
         context=ContextState(others=kept.context, compaction=_kept_compaction(transcript, kept)),
         frontend_tools=tuple(tool.descriptor() for tool in request.frontend_tools) or kept.frontend_tools,

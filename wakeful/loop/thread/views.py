@@ -76,7 +76,7 @@ def status_view(thread: Thread) -> StatusView:
         queued=len(thread.queued) + len(thread.steering),
         runs=thread.counters.runs,
         refusals=thread.refusals,
-        result=thread.stage.result if isinstance(thread.stage, Done | Idle) else None,
+        result=thread.result,
         active_agent=thread.active_agent,
         tasks=thread.children.tasks,
         undelivered=tuple(map(_cut, thread.mail.undelivered)),
