@@ -379,7 +379,7 @@ def check_transcript(thread_id: str, observed: Observed, read: list[Message]) ->
 def check_alarms(world: World) -> None:
     """With nothing due, no time that a thread waits for has passed."""
     for execution in world.server.open:
-        thread = world.people.thread_of(execution)
+        thread = world.people.thread_of(execution, is_current=True)
         if thread is None or thread.run is None or execution.task is not None or execution.timers:
             continue  # a timer that was started late fires late
         alarm = thread.next_alarm

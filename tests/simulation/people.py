@@ -277,9 +277,11 @@ class People:
         given = json.loads(started.input.payloads[0].data)
         return given[names.SNAPSHOT]["thread"]["stage"]["kind"] if names.SNAPSHOT in given else ""
 
-    def thread_of(self, execution: Execution) -> Thread | None:
-        """The newest state of a thread in the cache of a worker, if there is one."""
+    def thread_of(self, execution: Execution, *, is_current: bool = False) -> Thread | None:
+        """The newest state of a thread in the cache of a worker, if there is one; or only if it is the thread's own."""
         cores = [core for worker in self.world.alive if (core := worker.runs.get(execution.run_id)) is not None]
+        if is_current:  # a worker that lost the run keeps an older state
+            cores = [core for core in cores if core.last_started == execution.previous_started]
         for core in sorted(cores, key=lambda core: core.last_started, reverse=True):
             thread = getattr(core.workflow, "_thread", None)
             if isinstance(thread, Thread):
