@@ -116,7 +116,7 @@ def test_a_stop_and_a_block_win_over_an_answer_and_the_first_answer_counts() -> 
     assert requested_end(SUNNY.model_copy(update={"stop": enough})) == Stopped(value=enough)
     driver = Driver()
     driver.model(SKIPPED, SUNNY.model_copy(update={"block": "no"}))
-    assert (driver.result.termination, driver.texts) == (Blocked(value="no"), ["Hello"])
+    assert (driver.result.termination, driver.texts) == (Blocked(value="no", code="plugin"), ["Hello"])
     driver = Driver()
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", ok(1), SUNNY)
