@@ -47,7 +47,7 @@ faults: export WAKEFUL_HISTORIES ?= 10000
 faults: export WAKEFUL_BUDGET_TREES ?= 1000
 faults: export WAKEFUL_READER_RUNS ?= 200
 faults: export WAKEFUL_EVENT_ORDER_RUNS ?= 20
-faults: $(BIN)/.ready  ## Run the long runs under faults and more random histories (shorter: WAKEFUL_FAULT_TREES=40 WAKEFUL_FAULT_KILLS=5).
+faults: $(BIN)/.ready  ## Run the long runs under faults and more random histories (shorter: WAKEFUL_FAULT_TREES=40 WAKEFUL_FAULT_KILLS=5 WAKEFUL_MIXED_SECONDS=10).
 	$(BIN)/python -m pytest -q -n 2 tests/loop/machine/test_properties.py tests/loop/subagents/test_budgets.py tests/history/test_random_threads.py
 	$(BIN)/python -m pytest -q tests/workflows/test_event_order.py
 	$(BIN)/python -m pytest -s -m faults
