@@ -178,7 +178,7 @@ class WorkerParts:
         self.user_code = _user_code(client, settings, self._dependencies)
         cache = HistoryCache(client, max_bytes=settings.max_cached_bytes)
         patience = Patience(settings.new_run_patience, settings.in_flight_patience)
-        self._others = OtherWorkers(registry, patience, worker=client.identity)
+        self._others = OtherWorkers(registry, patience, worker=client.identity, client=client)
         self._resolve = ResolveActivity(registry, cache, self.user_code, self._others, budget=settings.history_budget)
         archives = VersionedThreadArchive if settings.deployment else ThreadArchive
         of_runs: list[type] = [AgentRun, ToolTask, ScheduledMessage, archives]

@@ -61,7 +61,7 @@ class CompactActivity:
                 message = shortened(f"summary failed: {error}")
                 raise ApplicationError(message, type=error.kind, non_retryable=not error.kind.transient) from None
             except ProviderMissing as error:
-                message = f"summary failed: {error}{waited(self._others.leave(error.lacking))}"
+                message = f"summary failed: {error}{waited(await self._others.leave(error.lacking))}"
                 raise ApplicationError(message, type="ProviderNotFound", non_retryable=True) from None
         concluded = conclude(boundary, response.text, policy, factor=input.token_factor)
         if isinstance(concluded, Skipped):

@@ -12,16 +12,22 @@ from datetime import UTC, datetime, timedelta
 from zlib import crc32
 
 from temporalio import activity
+from temporalio.client import Client
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError
 
 from wakeful.authoring.plugin import hook_name
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.limits import cut
-from wakeful.contract.missing import NOT_ON_THIS_WORKER, Missing
+from wakeful.contract.missing import NOT_ON_THIS_WORKER, Missing, MissingReport
+from wakeful.contract.names import SIGNAL_MISSING
 from wakeful.registry.registry import Registry
 
 SHORTEST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 5.0
+REPORTED_AFTER_SECONDS = 2.0
+"""Most are found sooner, and a signal is four events of history."""
+RPC_TIMEOUT = timedelta(seconds=5)
 KNOWN = 20
 """Ids that a worker reports to have instead."""
 
@@ -52,12 +58,16 @@ class OtherWorkers:
 
     Args:
         worker: the identity of this worker.
+        client: signals threads what this worker lacks for them, so that their details show it.
     """
 
-    def __init__(self, registry: Registry, patience: Patience | None = None, *, worker: str = "") -> None:
+    def __init__(
+        self, registry: Registry, patience: Patience | None = None, *, worker: str = "", client: Client | None = None
+    ) -> None:
         self._registry = registry
         self._patience = patience or Patience()
         self._worker = worker
+        self._client = client
 
     def lacking(self, agent: ResolvedAgent) -> Lacking | None:
         """A gate, plugin or hook of the agent that this worker does not have."""
@@ -74,7 +84,7 @@ class OtherWorkers:
                 return Lacking(what, f"this worker has no {what}")
         return None
 
-    def leave(
+    async def leave(
         self,
         lacking: Lacking,
         *,
@@ -97,19 +107,34 @@ class OtherWorkers:
             return patience
         if info.retry_policy is not None and info.attempt == info.retry_policy.maximum_attempts:
             return timedelta(seconds=(now - since) // 1000)
+        if not missing.reported and now - since >= REPORTED_AFTER_SECONDS * 1000:
+            missing = await self._report(missing)
         heartbeat(missing)
         note = f"missing since {utc_clock(since)}; other workers are tried until {utc_clock(missing.retried_until)}"
         raise _failure(f"{lacking.problem} [{note}]", delay=delay)
 
+    async def _report(self, missing: Missing) -> Missing:
+        """Signal the thread, once."""
+        if self._client is None:
+            return missing
+        info, reported = activity.info(), missing.model_copy(update={"reported": True})
+        thread = self._client.get_workflow_handle(str(info.workflow_id), run_id=info.workflow_run_id)
+        with contextlib.suppress(RPCError):  # it has ended, or the next attempt reports it
+            report = MissingReport(activity_id=info.activity_id, missing=reported)
+            await thread.signal(SIGNAL_MISSING, report, rpc_timeout=RPC_TIMEOUT)
+            return reported
+        return missing
+
     def _missing(self, lacking: Lacking, patience: timedelta) -> Missing:
         info = activity.info()
-        now = since = _millis(info.started_time.timestamp())
-        until = now + _millis(patience.total_seconds())
+        is_reported, now = False, _millis(info.started_time.timestamp())
+        since, until = now, now + _millis(patience.total_seconds())
         earlier = missing_before()
         if earlier is not None and earlier.attempt == info.attempt - 1:
             # Time in which no worker took the attempt is added.
             queued = max(timedelta(), info.started_time - info.current_attempt_scheduled_time)
             since, until = earlier.missing_since, earlier.retried_until + _millis(queued.total_seconds())
+            is_reported = earlier.reported and earlier.what == lacking.what
         return Missing(
             what=lacking.what,
             known=tuple(lacking.known)[:KNOWN],
@@ -117,6 +142,7 @@ class OtherWorkers:
             missing_since=since,
             retried_until=until,
             attempt=info.attempt,
+            reported=is_reported,
         )
 
 

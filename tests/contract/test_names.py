@@ -23,6 +23,7 @@ def test_the_names_in_history_never_change() -> None:
         "SIGNAL_CHILD_SETTLED": "child_settled",
         "SIGNAL_BUDGET_REQUEST": "budget_request",
         "SIGNAL_BUDGET_GRANT": "budget_grant",
+        "SIGNAL_MISSING": "missing",
         "SIGNAL_THREAD_CLOSED": "thread_closed",
         "PUBLIC_SIGNALS": (
             *("submit", "decide", "cancel", "close", "undelivered"),

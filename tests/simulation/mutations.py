@@ -240,6 +240,10 @@ def _careless_release() -> Iterator[None]:
         yield
 
 
+async def _give_up(*_args: object, **_options: object) -> timedelta:
+    return timedelta(seconds=1)
+
+
 DECISIONS_BY_UPDATE = _together(
     (WORKFLOWS, names.WORKFLOW, _RunWithUpdate),
     (reader._WORKFLOWS, names.WORKFLOW, _RunWithUpdate),
@@ -256,7 +260,7 @@ CONTINUE_IN_FLIGHT = _replacing(
 )
 NEWER_STATE_ACCEPTED = _replacing(workers, "older_release", _careless_release)
 UNREGISTERED_IS_A_FACT = _replacing(tool_activities, "ActivityNotRegistered", ValueError)
-OLDER_WORKERS_END_RUNS = _replacing(OtherWorkers, "leave", lambda *_args, **_options: timedelta(seconds=1))
+OLDER_WORKERS_END_RUNS = _replacing(OtherWorkers, "leave", _give_up)
 STEPS_RESTART = _restarting("steps")
 SUBMISSIONS_RESTART = _restarting("submissions")
 TASKS_RESTART = _restarting("tasks")

@@ -129,7 +129,7 @@ class SimulatedWorker:
         cache = HistoryCache(client, max_bytes=settings.max_cached_bytes)
         user_code = UserCode()  # without threads: the virtual loop runs what it is given to execute at once
         hooks, gates = Hooks(registry, user_code), Gates(registry, user_code)
-        others = OtherWorkers(registry, Patience(settings.patience, settings.patience), worker=name)
+        others = OtherWorkers(registry, Patience(settings.patience, settings.patience), worker=name, client=client)
         inference = InferActivity(registry, cache, hooks, gates, {}, others=others)
         resolve = ResolveActivity(
             registry, cache, user_code, others, search_attributes=settings.search_attributes, budget=settings.budget

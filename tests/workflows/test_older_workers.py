@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client as TemporalClient
 
 from tests.support.diagnoses import until_cause
@@ -75,3 +76,24 @@ async def test_a_person_who_waits_reads_after_two_seconds_which_agents_the_worke
         )
         await client.cancel(thread_id)
         assert (await client.result(thread_id)).status_reason.startswith("cancelled")
+
+
+async def test_the_details_of_a_thread_say_what_its_workers_lack_until_one_has_it(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    """H-25."""
+    settings, client = WorkerSettings(task_queue=thread_id, sweep_interval=None), Client(temporal, task_queue=thread_id)
+
+    async def details() -> str:
+        metadata: WorkflowMetadata = await client.handle(thread_id).query("__temporal_workflow_metadata")
+        return metadata.current_details
+
+    async with running_worker(temporal, OLD, settings), asyncio.timeout(BOUND_SECONDS):
+        await client.start("newer", "hello", thread_id=thread_id)
+        while "**Waiting for a worker that has agent 'newer'**" not in (shown := await details()):
+            await asyncio.sleep(0.1)
+        assert f"Worker `{temporal.identity}`, which knows older, lacks it; others are tried until " in shown
+        other = await connect(Address(address=temporal.service_client.config.target_host))
+        async with running_worker(other, NEW, settings):
+            await client.result(thread_id)
+            assert "Waiting for a worker" not in await details()

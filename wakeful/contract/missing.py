@@ -29,3 +29,12 @@ class Missing(Wire):
     """When the patience ends."""
     attempt: int
     """The attempt that did not find it: none before it in a row has executed anything."""
+    reported: Few[bool] = False
+    """The thread was signalled, so that its details show it."""
+
+
+class MissingReport(Wire):
+    """The payload of the `missing` signal."""
+
+    activity_id: str
+    missing: Missing

@@ -31,6 +31,8 @@ SIGNAL_CHILD_SETTLED = "child_settled"
 """A sub-agent or a background task reports to its parent how it ended."""
 SIGNAL_BUDGET_REQUEST = "budget_request"
 SIGNAL_BUDGET_GRANT = "budget_grant"
+SIGNAL_MISSING = "missing"
+"""A worker lacks what an activity of the thread needs, and leaves it to others: the details show it, and no more."""
 SIGNAL_THREAD_CLOSED = "thread_closed"
 """To an archive: its thread has closed."""
 

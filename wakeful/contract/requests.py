@@ -12,6 +12,7 @@ from wakeful.contract.errors import CallerError, validation_problems
 from wakeful.contract.limits import cut, depth_problem, valid_metadata, valid_name, within
 from wakeful.contract.mail import AgentMessage, Mail, ReturnedMessage, TaskEvent
 from wakeful.contract.messages import InputMessage, fitting
+from wakeful.contract.missing import MissingReport
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import ID_LENGTH
 from wakeful.contract.permissions import Rule
@@ -300,6 +301,11 @@ def parse_mail(written: object) -> AgentMessage | TaskEvent:
 def parse_child_settled(written: object) -> ChildResult:
     """The payload of the `child_settled` signal."""
     return _parse(ChildResult, written, example='{"work_id": "bg_0", "thread_id": "t/clerk-1", "status": "completed"}')
+
+
+def parse_missing_report(written: object) -> MissingReport:
+    """The payload of the `missing` signal."""
+    return _parse(MissingReport, written, example='{"activity_id": "tool-1-1", "missing": {"what": "tool \'pay\'", …}}')
 
 
 def parse_mail_returned(written: object) -> ReturnedMessage:

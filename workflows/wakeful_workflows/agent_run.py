@@ -19,6 +19,7 @@ from wakeful.contract.carryover import Carryover, Counters
 from wakeful.contract.errors import HOW_TO_DECODE, CallerError
 from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.limits import IN_FLIGHT_BYTES
+from wakeful.contract.missing import Missing
 from wakeful.contract.requests import RunRequest, parse_fork_point, parse_outcomes, parse_page, parse_request
 from wakeful.contract.runs import Errored, RunResult, ThreadMode, status_reason
 from wakeful.contract.segments import archived_events
@@ -149,7 +150,7 @@ class AgentRun(Signals):
             self._visibility.show_run_ends(thread, attributes)
             self._perform()
             self._alarm.set(thread.next_alarm, now=_now())
-            self._visibility.show(thread, attributes)
+            self._visibility.show(thread, attributes, missing=self._still_missing())
             self._visibility.show_closing(thread)
             is_left = bool(self._facts or self._pending)
             if isinstance(thread.stage, Done) and self._is_quiet() and not is_left and self._has_archived(thread):
@@ -347,8 +348,15 @@ class AgentRun(Signals):
         self._activations.check()
         return is_met()
 
+    def _still_missing(self) -> list[Missing]:
+        """What workers lacked for activities that have not ended."""
+        self._has_report = False
+        self._missing = {id: missing for id, missing in self._missing.items() if self._activities.is_running(id)}
+        return list(self._missing.values())
+
     def _can_continue(self) -> bool:
-        if self._facts or self._archives.has_news or self._activities.worker.has_news or self._may_perform():
+        has_news = self._has_report or self._archives.has_news or self._activities.worker.has_news
+        if self._facts or has_news or self._may_perform():
             return True
         return isinstance(self._current().stage, Done) and self._is_quiet() and not self._archives.is_busy
 

@@ -141,6 +141,9 @@ class Activities:
         is_local = isinstance(command, RunHooks) or command.id in self._local.running
         handle.add_done_callback(lambda _: self._on_done(command, identity, handle, is_local=may_be_local and is_local))
 
+    def is_running(self, id: str) -> bool:
+        return id in self._handles
+
     def cancel(self, id: str) -> None:
         """Request the cancellation of an activity; its fact follows when it has stopped."""
         if handle := self._handles.get(id):

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from temporalio import workflow
@@ -10,6 +11,7 @@ from temporalio.common import RawValue
 
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError
+from wakeful.contract.missing import Missing
 from wakeful.contract.requests import (
     parse_budget_grant,
     parse_budget_request,
@@ -19,6 +21,7 @@ from wakeful.contract.requests import (
     parse_edit,
     parse_mail,
     parse_mail_returned,
+    parse_missing_report,
     parse_revoke,
     parse_submission,
     parse_undelivered_request,
@@ -65,6 +68,9 @@ class Signals:
         self._facts: deque[Fact] = deque()
         self._signals = 0
         self._history = history
+        self._missing: dict[str, Missing] = {}
+        """What workers lacked for activities, by activity: for the details only."""
+        self._has_report = False
 
     @workflow.signal(dynamic=True, description=SIGNALS_DESCRIPTION)
     def on_signal(self, name: str, args: Sequence[RawValue]) -> None:
@@ -72,7 +78,17 @@ class Signals:
         self._signals += 1
         payloads = [arg.payload for arg in args]
         self._history.add(SIGNAL, size=sum(payload.ByteSize() for payload in payloads))
-        self._facts.append(_fact(name, payloads))
+        if name == names.SIGNAL_MISSING:
+            self._take_report(payloads)
+        else:
+            self._facts.append(_fact(name, payloads))
+
+    def _take_report(self, payloads: Sequence[Payload]) -> None:
+        """Not a fact: it changes what the thread shows, and nothing that it does."""
+        with suppress(CallerError):
+            report = read_signal(payloads, _decoded, parse_missing_report)
+            self._missing[report.activity_id] = report.missing
+            self._has_report = True
 
 
 def _fact(name: str, payloads: Sequence[Payload]) -> Fact:

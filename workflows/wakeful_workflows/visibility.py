@@ -12,6 +12,7 @@ from wakeful.contract import names
 from wakeful.contract.base import json_bytes
 from wakeful.contract.ids import ticket_id
 from wakeful.contract.limits import cut
+from wakeful.contract.missing import Missing
 from wakeful.contract.requests import RunRequest, title_of
 from wakeful.contract.runs import RunResult, RunStatus, outcome_of, reason_code
 from wakeful.contract.views import PendingView
@@ -101,9 +102,9 @@ class Visibility:
             updates.append(AGENT.value_set(_keyword(result.agent_id)))
         self._upsert(updates, attributes)
 
-    def show(self, thread: Thread, attributes: Collection[str]) -> None:
-        """Show the thread, with those search attributes that the namespace has."""
-        workflow.set_current_details(details(thread))
+    def show(self, thread: Thread, attributes: Collection[str], *, missing: Sequence[Missing] = ()) -> None:
+        """Show the thread, what workers lack for it, and those search attributes that the namespace has."""
+        workflow.set_current_details(details(thread, missing))
         if attributes:
             self._upsert(self._updates(thread), attributes)
             self.status = thread.status
@@ -173,7 +174,7 @@ def _pending_ids(thread: Thread) -> list[str]:
     return ids
 
 
-def details(thread: Thread) -> str:
+def details(thread: Thread, missing: Sequence[Missing] = ()) -> str:
     """The thread in markdown, with the commands that answer each pending decision.
 
     Temporal UI neither wraps nor scrolls code, so long commands are broken by hand.
@@ -181,6 +182,8 @@ def details(thread: Thread) -> str:
     run = thread.run
     tokens, step = (run.usage.total_tokens or 0, run.step.number) if run else (0, 0)
     lines = [f"**{doing(thread)}** · agent `{thread.identity.agent_id}` · step {step} · {tokens} tokens"]
+    for each in missing:
+        lines += ["", _waiting_for_worker(each)]
     lines += _owners(thread)
     lines += _relatives(thread)
     for call in thread.batch.suspended if thread.batch else ():
@@ -243,6 +246,17 @@ def _pending(thread_id: str, call: SuspendedCall) -> list[str]:
         "```",
         f"On this page: *More Actions → Send a Signal*, `decide`, `{answer}`",
     ]
+
+
+def _waiting_for_worker(missing: Missing) -> str:
+    worker = f"Worker `{missing.worker}`" if missing.worker else "A worker"
+    known = f", which knows {', '.join(missing.known)}," if missing.known else ""
+    waiting = f"**Waiting for a worker that has {missing.what}** since {_clock(missing.missing_since)}."
+    return f"{waiting} {worker}{known} lacks it; others are tried until {_clock(missing.retried_until)}."
+
+
+def _clock(at: int) -> str:
+    return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _arguments(call: SuspendedCall) -> str:

@@ -24,7 +24,7 @@ class HooksActivity:
     async def run_hooks(self, input: HooksInput) -> HookEffects:
         agent = await self._cache.agent(input.agent)
         if self._others is not None and (lacking := self._others.lacking(agent)) is not None:
-            self._others.leave(lacking)  # if the patience is over, the plugin fails as its `on_error` says
+            await self._others.leave(lacking)  # if the patience is over, the plugin fails as its `on_error` says
         hooks = self._hooks.begin(agent, input.identity, input.step, input.state, input.metadata)
         for phase in input.phases:
             for binding in hooks.bindings(phase):

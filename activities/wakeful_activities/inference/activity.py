@@ -99,7 +99,7 @@ class InferActivity:
         if problems := rule_problems(overlaid(agent.permissions, input.permissions).rules):
             raise ApplicationError("; ".join(problems), type="InvalidPermissions", non_retryable=True)
         shape = RequestShape.of(input, agent)
-        self._check_worker(agent, ModelChoice.of(agent, shape.overrides), stream, beats)
+        await self._check_worker(agent, ModelChoice.of(agent, shape.overrides), stream, beats)
         built = await build_request(self._cache, input, agent, shape)
         hooks = await self._begin_hooks(input, agent)
         if hooks is not None:
@@ -118,31 +118,31 @@ class InferActivity:
         except ProviderError as error:
             raise self._failure(error, choice, stream, beats) from None
         except ProviderMissing as error:
-            raise self._provider_missing(error.lacking, stream, beats) from None
+            raise await self._provider_missing(error.lacking, stream, beats) from None
         if built.report is not None and not response.interruptions:
             response = response.model_copy(update={"context": built.report})
         return recordable(await self._checked(recordable(response), input, agent, built, hooks))
 
-    def _check_worker(self, agent: ResolvedAgent, choice: ModelChoice, stream: Stream, beats: Heartbeats) -> None:
+    async def _check_worker(self, agent: ResolvedAgent, choice: ModelChoice, stream: Stream, beats: Heartbeats) -> None:
         """Leave the inference to other workers, before it costs anything, if this one cannot finish it."""
         try:
             self.models.check(choice.order(stream.failures)[0])
         except ProviderMissing as error:
-            raise self._provider_missing(error.lacking, stream, beats) from None
+            raise await self._provider_missing(error.lacking, stream, beats) from None
         if (lacking := self.others.lacking(agent)) is not None:
             # If the patience is over, the gate blocks calls, and the plugin fails as its `on_error` says.
-            self._leave(lacking, stream, beats)
+            await self._leave(lacking, stream, beats)
 
-    def _provider_missing(self, lacking: Lacking, stream: Stream, beats: Heartbeats) -> ApplicationError:
-        patience = self._leave(lacking, stream, beats)
+    async def _provider_missing(self, lacking: Lacking, stream: Stream, beats: Heartbeats) -> ApplicationError:
+        patience = await self._leave(lacking, stream, beats)
         return ApplicationError(f"{lacking.problem}{waited(patience)}", type="ProviderNotFound", non_retryable=True)
 
-    def _leave(self, lacking: Lacking, stream: Stream, beats: Heartbeats) -> timedelta:
+    async def _leave(self, lacking: Lacking, stream: Stream, beats: Heartbeats) -> timedelta:
         def heartbeat(missing: Missing) -> None:
             stream.missing = missing
             beats.beat()
 
-        return self.others.leave(lacking, heartbeat=heartbeat)
+        return await self.others.leave(lacking, heartbeat=heartbeat)
 
     async def _begin_hooks(self, input: InferInput, agent: ResolvedAgent) -> HookRun | None:
         if not has_hooks(agent, input):

@@ -70,17 +70,17 @@ class ToolActivity:
         name, missing = info.activity_type, missing_before()
         _check_earlier_attempts(missing)
         if (tool := self._registry.tool(name)) is None:
-            return self._not_executed(name)
+            return await self._not_executed(name)
         input = activity.payload_converter().from_payload(args[0].payload, ToolCallInput)
         outcome = _naming(input.call.name, await self._outcome(tool, input, missing))
         if not _is_task(input):
             self._cache.put_outcome(info.activity_id, input.call.id, outcome)
         return outcome
 
-    def _not_executed(self, name: str) -> ToolOutcome:
+    async def _not_executed(self, name: str) -> ToolOutcome:
         """What the model reads if no worker has the tool."""
         problem = f"this worker has no tool {name!r}"
-        patience = self._others.leave(Lacking(f"tool {name!r}", problem))
+        patience = await self._others.leave(Lacking(f"tool {name!r}", problem))
         message = f"The call was not executed: {problem}{waited(patience)}. Use another tool, or report the problem."
         return ToolOutcome(result=ToolResult.error(name, message))
 
@@ -108,7 +108,7 @@ class ToolActivity:
         except Exception as error:  # if the activity failed, the model could not know whether the tool took effect
             return _not_read(tool.name, "its gates could not be evaluated", error)
         if (lacking := self._others.lacking(agent)) is not None:
-            self._others.leave(lacking)  # if the patience is over, a gate blocks, and a plugin fails as it says
+            await self._others.leave(lacking)  # if the patience is over, a gate blocks, and a plugin fails as it says
         hooks = self._hooks.begin(agent, input.identity, input.step, input.state, call.metadata)
         hooked = HookedCall(hooks, agent, input)
         outcome = await self._gate(agent, hooked, call.metadata) or await hooked.before()
