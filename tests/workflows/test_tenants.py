@@ -35,6 +35,7 @@ from wakeful.worker import WorkerSettings, running_worker
 
 QUEUE = "tenants"
 SEEN: set[str] = set()
+NOTE = "leave it at the door"
 
 
 def described(ctx: ToolContext | GateCall | HookContext | InstructionsContext) -> str:
@@ -141,7 +142,9 @@ async def test_everything_of_a_run_reads_its_context_also_on_a_worker_that_has_t
     """B-660, B-661, B-664"""
     SEEN.clear()
     async with served(temporal) as client:
-        await client.start("desk", "go", thread_id=thread_id, tenant="acme", user="ann", metadata={"order": 7})
+        await client.start(
+            "desk", "go", thread_id=thread_id, tenant="acme", user="ann", metadata={"order": 7, "note": NOTE}
+        )
         view = await until(client, thread_id, lambda view: bool(view.pending))
     async with served(temporal) as client:
         (entry,) = [entry async for entry in client.inbox(tenant="acme", thread_id=thread_id)]
@@ -151,13 +154,15 @@ async def test_everything_of_a_run_reads_its_context_also_on_a_worker_that_has_t
         result = await client.result(thread_id)
         helpers = [node.thread_id for node in (await client.tree(thread_id)).children if node.agent_id == "helper"]
         texts = [message.text for message in await client.transcript(thread_id)]
-        view = await client.status(thread_id)
+        view, history = await client.status(thread_id), await client.handle(thread_id).fetch_history()
         found = await listed(temporal, "WakefulTenant = 'acme' AND WakefulUser = 'ann'")
     assert {f"{who}: acme ann 7" for who in ("gate", "run_start", "before_inference", "instructions")} == SEEN
     assert "acme ann 7" in result.response
     assert sum(text == "acme ann 7" for text in texts) == 2
     assert any("background-task-event" in text and "acme ann 7" in text for text in texts)
     assert (view.identity.tenant, view.identity.user) == ("acme", "ann")
+    # The request, the lookup of the agent, the background tool and the delegate have it; steps and tool calls do not.
+    assert sum(NOTE in str(event) for event in history.events) == 4
     assert {thread for thread in found if thread.startswith(thread_id)} == {thread_id, *helpers}
 
 

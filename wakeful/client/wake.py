@@ -178,9 +178,8 @@ async def _start_request(
             raise ThreadExpired(thread_id)
         return _new_thread(thread_id, agent_id, signal.tenant)
     start = await latest_started(reader.temporal, thread_id, closed.run_id)
-    if signal.tenant not in (None, start.tenant):
-        # Otherwise it would wake the thread, only to be refused.
-        raise OtherTenant(thread_id, signal.tenant or "")
+    if signal.tenant is not None and signal.tenant != start.tenant and not start.is_of_any_tenant:
+        raise OtherTenant(thread_id, signal.tenant)  # it would wake the thread, only to be refused
     # Each request has it, so that no wake depends on what the restore finds.
     tenant = start.tenant
     if not start.has_started and start.snapshot is not None:

@@ -45,6 +45,12 @@ class ExecutionStart:
             return tenant if isinstance(tenant, str) else None
         return self.request.tenant if self.request else None
 
+    @property
+    def is_of_any_tenant(self) -> bool:
+        """Whether the input leaves the tenant open: the execution has that of the one which it continues."""
+        request = self.request
+        return self.tenant is None and request is not None and bool(request.fork or request.restore_from)
+
 
 async def latest_started(temporal: Client, thread_id: str, run_id: str, *, or_snapshot: bool = False) -> ExecutionStart:
     """The newest execution that started, from this one back; the oldest that is left, if none did.

@@ -229,6 +229,7 @@ def test_a_request_of_another_tenant_cannot_continue_a_thread() -> None:
     wake = RunRequest(agent_id="assistant", mode=ThreadMode.THREAD)
     for tenant in (None, "acme"):
         assert other_tenant(wake.model_copy(update={"tenant": tenant}), kept) is None
+        assert other_tenant(wake.model_copy(update={"tenant": tenant}), Carryover()) is None
     problem = other_tenant(wake.model_copy(update={"tenant": "beta"}), kept)
     assert problem is not None
     assert "another tenant than 'beta'" in problem

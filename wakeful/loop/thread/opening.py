@@ -126,8 +126,8 @@ def _known_outcomes(transcript: Transcript, kept: Carryover) -> tuple[Outcome, .
 
 
 def other_tenant(request: RunRequest, kept: Carryover) -> str | None:
-    """Why the request cannot continue a thread; None if it can."""
-    if request.tenant is None or request.tenant == kept.tenant:
+    """Why the request cannot continue a thread; None if it can, or if the thread's own tenant was not restored."""
+    if request.tenant is None or kept.tenant in (None, request.tenant):
         return None
     return f"it belongs to another tenant than {request.tenant!r}: leave the tenant out, or start a new thread"
 
