@@ -5,6 +5,7 @@ from tests.simulation.checks import Violated
 from tests.simulation.scenario import Call, Scenario, scenario_of
 from tests.simulation.schedule import ask, calm_down
 from tests.simulation.sizes import carrying
+from tests.simulation.workload import TENANT
 from wakeful.contract import names
 from wakeful.contract.runs import ThreadMode
 
@@ -106,7 +107,10 @@ def started_over() -> None:
         scenario.go()
         close(scenario)
         people.disturbed.add("t1")  # its numbers begin anew
-        ask(scenario.result, people.client.start("plain", "anew", thread_id="t1", mode=THREAD, again=True))
+        ask(
+            scenario.result,
+            people.client.start("plain", "anew", thread_id="t1", mode=THREAD, again=True, tenant=TENANT),
+        )
         if left := open_archives(scenario):
             raise Violated(f"t1 is started over, and still has the archives {left}")
         scenario.go()

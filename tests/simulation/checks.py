@@ -27,7 +27,7 @@ from tests.simulation.people import Change, Sent
 from tests.simulation.server import TERMINATED
 from tests.simulation.service import CONVERTER
 from tests.simulation.workers import WORKFLOWS, retrieve
-from tests.simulation.workload import MISSING_AGENT
+from tests.simulation.workload import INTRUDING, MISSING_AGENT, TENANT
 from tests.simulation.world import Stuck, World
 from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
@@ -83,6 +83,7 @@ def check(world: World) -> dict[str, Observed]:
     check_nothing_waits_forever(world, seen)
     check_messages(world, seen)
     check_effects(world)
+    check_tenants(world, seen)
     check_verbs(world)
     check_older_workers(world)
     check_transcripts(world, seen)
@@ -280,6 +281,18 @@ def check_effects(world: World) -> None:
             raise Violated(f"{effect.thread_id} paid twice for {effect.call_id}")
         if attempts[effect.key, effect.grant, effect.attempt] > 1:
             raise Violated(f"{effect.thread_id} ran {effect.call_id} twice for one grant")
+
+
+def check_tenants(world: World, seen: dict[str, Observed]) -> None:
+    """Every thread belongs to the tenant, every tool knows for whom it runs, and no model reads another tenant."""
+    if world.outside.strangers:
+        raise Violated(f"a tool does not know for whom it runs: {world.outside.strangers[0]}")
+    for thread_id, observed in seen.items():
+        if observed.thread is not None and observed.thread.identity.tenant != TENANT:
+            raise Violated(f"{thread_id} belongs to {observed.thread.identity.tenant!r}")
+    for thread_id, messages in world.outside.prompts:
+        if any(INTRUDING in message.text for message in messages):
+            raise Violated(f"{thread_id} has read a message of another tenant")
 
 
 def check_verbs(world: World) -> None:

@@ -157,6 +157,16 @@ MUTANTS = (
         mutations.STATE_FORGOTTEN,
     ),
     Mutant(
+        "other tenants read",
+        "A thread accepts messages of another tenant.",
+        mutations.OTHER_TENANTS_READ,
+    ),
+    Mutant(
+        "mail of other tenants read",
+        "A thread accepts mail from a thread of another tenant.",
+        mutations.MAIL_OF_OTHER_TENANTS_READ,
+    ),
+    Mutant(
         "pending forgotten",
         "An execution does not start the commands that its snapshot waits for.",
         mutations.PENDING_FORGOTTEN,

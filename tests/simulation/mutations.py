@@ -44,7 +44,7 @@ from wakeful.contract.segments import archived_messages
 from wakeful.history.archive import ArchiveWriter, read_last_archive
 from wakeful.history.completed_part import CompletedPart
 from wakeful.history.latest_execution import latest_started
-from wakeful.loop.machine.facts import DecisionsReceived, Fact
+from wakeful.loop.machine.facts import DecisionsReceived, Fact, MessagesSubmitted
 from wakeful.loop.machine.stages import Cancelling, Done
 from wakeful.loop.machine.state import Children, Thread
 from wakeful.loop.step.agent_state import AgentState
@@ -99,6 +99,12 @@ def _forgetting(forget: Callable[[Thread], Thread]) -> Apply:
 
 def _without_held(thread: Thread) -> Thread:
     return thread if thread.run is None else thread.with_run(replace(thread.run, held=()))
+
+
+def _submitted_by_anyone(payload: object) -> Fact:
+    submitted = signals._submitted(payload)
+    assert isinstance(submitted, MessagesSubmitted)
+    return replace(submitted, tenant=None)
 
 
 def _check_late(activations: EarlyActivations) -> None:
@@ -271,6 +277,8 @@ HELD_FORGOTTEN = _forgetting(_without_held)
 PERMISSIONS_FORGOTTEN = _forgetting(lambda thread: replace(thread, permissions=()))
 OUTCOMES_FORGOTTEN = _forgetting(lambda thread: replace(thread, outcomes=()))
 TASKS_FORGOTTEN = _forgetting(lambda thread: replace(thread, children=Children()))
+OTHER_TENANTS_READ = _replacing(signals, "_PARSERS", {**signals._PARSERS, names.SIGNAL_SUBMIT: _submitted_by_anyone})
+MAIL_OF_OTHER_TENANTS_READ = _replacing(child_events, "_is_of_other_tenant", lambda *_args: False)
 STATE_FORGOTTEN = _forgetting(lambda thread: replace(thread, agent_state=AgentState()))
 PENDING_FORGOTTEN = _replacing(agent_run, "pending_commands", lambda _thread: ())
 PENDING_TWICE = _replacing(agent_run, "pending_commands", lambda thread: _pending(thread) * 2)

@@ -14,7 +14,7 @@ from tests.simulation.execution import Execution
 from tests.simulation.instances import updates_of
 from tests.simulation.service import CONVERTER, Network, SimulatedService, client_of
 from tests.simulation.virtual_loop import VirtualLoop
-from tests.simulation.workload import MISSING_AGENT, ROOT_AGENTS, decision_result
+from tests.simulation.workload import INTRUDING, MISSING_AGENT, ROOT_AGENTS, TENANT, decision_result
 from wakeful.client.changes import Changed
 from wakeful.client.client import Client
 from wakeful.contract import names
@@ -66,7 +66,7 @@ JUNK: tuple[tuple[str, object], ...] = (
 
 _FOREIGN = AgentMessage(
     message_id="",
-    sender=Sender(agent_id="foreign", thread_id="elsewhere"),
+    sender=Sender(agent_id="foreign", thread_id="elsewhere", tenant=TENANT),
     content="hello from elsewhere",
     relation="agent",
     recipient_thread_id="",
@@ -93,6 +93,12 @@ class Sent:
     text: str
     on_busy: str
     task: "asyncio.Task[Any] | None" = None
+    number: int = 0
+
+    @property
+    def tenant(self) -> str | None:
+        """Of the sender: now and then another one, whose messages are refused; and some senders have none."""
+        return "beta" if _is_intruder(self.number) else TENANT if self.number % 2 else None
 
     @property
     def is_accepted(self) -> bool:
@@ -151,7 +157,10 @@ class People:
             agent = agent or random.choice(ROOT_AGENTS)
             mode = random.choice([ThreadMode.THREAD, ThreadMode.THREAD, ThreadMode.RUN])
             mode = self.world.options.mode or mode
-            self._call(f"start {thread}", self.client.start(agent, f"hello {thread}", thread_id=thread, mode=mode))
+            start = self.client.start(
+                agent, f"hello {thread}", thread_id=thread, mode=mode, tenant=TENANT, **_for_user(thread)
+            )
+            self._call(f"start {thread}", start)
 
         if random.random() < WATCHED:
             self.watched = {thread: [] for thread in THREADS}
@@ -296,8 +305,11 @@ class People:
         return task
 
     def _send(self, thread: str, on_busy: str, number: str) -> None:
-        sent = Sent(thread, f"m{number}", f"message {number}", on_busy)
-        send = self.client.send(thread, sent.text, on_busy=on_busy, message_id=sent.message_id)
+        sent = Sent(thread, f"m{number}", _text(f"message {number}", int(number)), on_busy, number=int(number))
+        user = _for_user(f"u{number}")
+        send = self.client.send(
+            thread, sent.text, on_busy=on_busy, message_id=sent.message_id, tenant=sent.tenant, **user
+        )
         sent.task = self._call(f"send {thread} {number}", send)
         self.sent.append(sent)
 
@@ -314,7 +326,8 @@ class People:
             return
         sent = self.sent[int(index)]
         if sent.message_id:
-            send = self.client.send(sent.thread_id, sent.text, on_busy=sent.on_busy, message_id=sent.message_id)
+            id, tenant, on_busy = sent.message_id, sent.tenant, sent.on_busy
+            send = self.client.send(sent.thread_id, sent.text, on_busy=on_busy, message_id=id, tenant=tenant)
             self._call(f"resend {sent.message_id}", send)
 
     def _withdraw(self, index: str, number: str) -> None:
@@ -350,8 +363,9 @@ class People:
 
     def _submit(self, thread: str, on_busy: str, number: str) -> None:
         """A plain Temporal client gives its message no id."""
-        sent = Sent(thread, "", f"plain message {number}", on_busy)
-        if self._signal(thread, names.SIGNAL_SUBMIT, {"input": sent.text, "on_busy": on_busy}):
+        sent = Sent(thread, "", _text(f"plain message {number}", int(number)), on_busy, number=int(number))
+        payload = {"input": sent.text, "on_busy": on_busy, "tenant": sent.tenant}
+        if self._signal(thread, names.SIGNAL_SUBMIT, payload):
             self.sent.append(sent)
 
     def _junk(self, thread: str, index: str) -> None:
@@ -360,6 +374,9 @@ class People:
 
     def _stray(self, thread: str, kind: str, number: str) -> None:
         message = _FOREIGN.model_copy(update={"message_id": f"stray{number}", "recipient_thread_id": thread})
+        if _is_intruder(int(number)):
+            sender = message.sender.model_copy(update={"tenant": "beta"})
+            message = message.model_copy(update={"sender": sender, "content": INTRUDING})
         sent = message.model_copy(update={"recipient_thread_id": "t3", "recipient_agent_id": "leaf"})
         lost = message.model_copy(update={"recipient_thread_id": "missing"})
         asks = BudgetRequest(work_id=f"delegate-{number}", thread_id="elsewhere", spent=Spent())
@@ -455,6 +472,19 @@ class People:
             return False
         payloads = CONVERTER.payload_converter.to_payloads([] if payload is None else [payload])
         return self.network.server.signal(execution, name, payloads)
+
+
+def _is_intruder(number: int) -> bool:
+    return number % 10 == 9
+
+
+def _text(text: str, number: int) -> str:
+    return f"{INTRUDING} {text}" if _is_intruder(number) else text
+
+
+def _for_user(user: str) -> dict[str, Any]:
+    """The user of a message, and metadata that say it again."""
+    return {"user": user, "metadata": {"user": user}}
 
 
 def _settled(work_id: str) -> ChildResult:

@@ -42,6 +42,12 @@ from wakeful.contract.transcript import EMPTY_DIGEST, chained
 COUNT = StateKey("count", int, merge="add", default=0)
 SEEN = StateKey("seen", int, merge="add", default=0, scope=StateScope.THREAD)
 
+TENANT = "acme"
+"""All threads belong to it."""
+
+INTRUDING = "intruding"
+"""In every message of another tenant, which no model is ever shown."""
+
 MAX_CALLS = 3
 
 SUMMARY_FAILS = 0.3
@@ -87,6 +93,8 @@ class Outside:
     """The stage that the schedule aims at: models prefer what leads to it."""
     effects: list[Effect] = field(default_factory=list)
     invalid_requests: list[str] = field(default_factory=list)
+    strangers: list[str] = field(default_factory=list)
+    """Calls of tools that were not told for whom they run."""
     prompts: list[tuple[str, tuple[Message, ...]]] = field(default_factory=list)
     """Each request of a model: the thread, and the messages."""
     transcripts: dict[tuple[str, str], TranscriptRef] = field(default_factory=dict)
@@ -213,6 +221,8 @@ _RECIPIENTS: list[dict[str, JsonValue]] = [
 def _did(ctx: ToolContext) -> None:
     grant = ctx.resume_input.decision_id or f"deadline of {ctx.call_id}" if ctx.resume_input else ""
     thread = str(activity.info().workflow_id)
+    if ctx.tenant != TENANT or ctx.metadata.get("user") != ctx.user:
+        outside.strangers.append(f"{ctx.call_id} of {thread}: {ctx.tenant}, {ctx.user}, {dict(ctx.metadata)}")
     outside.effects.append(Effect(ctx.tool_name, ctx.idempotency_key, grant, ctx.attempt, thread, ctx.call_id))
 
 
