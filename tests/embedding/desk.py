@@ -65,7 +65,8 @@ class Asks:
         except TimeoutError:
             return "the scope ended"
         except AgentFailed as error:
-            return f"{error.type}: {error.message}"
+            ended = "" if error.result is None else f" ({error.result.termination.type})"
+            return f"{error.type}: {error.message}{ended}"
         return f"{result.status_reason}: {result.response}"
 
     @workflow.query
