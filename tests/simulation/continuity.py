@@ -91,7 +91,8 @@ def several_keys(effects: Iterable[Effect]) -> str:
 
 def read_out_of_order(thread: Thread, sent: Iterable[Sent], executions: Iterable[Execution]) -> list[str]:
     """Messages that waited for their turn and were not read in the order in which they came; empty if all were."""
-    waiting = {message.text for message in sent if message.on_busy == OnBusy.ENQUEUE}
+    mine = (message for message in sent if message.thread_id == thread.identity.thread_id)
+    waiting = {message.text for message in mine if message.on_busy == OnBusy.ENQUEUE}
     came = [text for execution in executions for text in _submitted(execution) if text in waiting]
     once = [text for text in came if came.count(text) == 1]
     read = [message.text for message in thread.transcript.messages if message.text in once]
