@@ -15,15 +15,16 @@ from tests.support.encrypted import FACTORY, WITH_ANOTHER_KEY
 from tests.support.namespaces import empty_namespace
 from tests.support.processes import Ran, dev_process, wakeful, worker_process
 from tests.support.waiting import BOUND_SECONDS, until_status
-from wakeful import RunStatus
+from wakeful import RunStatus, ThreadMode
 from wakeful.cli.app import COMMANDS
 from wakeful.client.client import Client
 from wakeful.client_factory import VARIABLE, call_factory
 from wakeful.storage import data_converter
 from wakeful.worker import WorkerSettings, running_worker
 
-WAITING, ENDED = "approve", "hi"
-"""Inputs that lead to a thread that waits for a decision, and to one that has ended."""
+WAITING, QUEUED, ENDED, RULED = "approve", "approve, then more", "hi", "one"
+"""Inputs that lead to a thread that waits for a decision, also with a message in its queue, to one that has ended, and
+to one with a permission rule of its own."""
 
 NO_CODEC = "the encoding 'binary/encrypted', for which this client has no codec"
 HOW = "name a function that returns your Temporal client, with --client module:function or WAKEFUL_CLIENT"
@@ -45,6 +46,11 @@ CASES = {
     "run": Case("tester hi", "hello, hi"),
     "chat": Case("tester --thread new-{}", "hello, hi", stdin="hi\n"),
     "send": Case("{} more", "sent: message"),
+    "queue": Case("{}", "wakeful withdraw {} m1", QUEUED),
+    "edit": Case("{} m1 less", "edited: m1", QUEUED),
+    "withdraw": Case("{} m1", "withdrawn: m1", QUEUED),
+    "permissions": Case("{}", "(any other call)"),
+    "revoke": Case("{} pay", "revoked: pay", RULED),
     "inbox": Case("--thread {}", "wakeful approve {}/1-1"),
     "approve": Case("{}/1-1", "approved  {}/1-1"),
     "deny": Case("{}/1-1", "denied    {}/1-1"),
@@ -84,8 +90,14 @@ async def encrypted(temporal: TemporalClient) -> AsyncIterator[Client]:
 
 async def thread(client: Client, command: str, input: str) -> str:
     """A thread of the command's own."""
-    thread_id = await client.start("tester", input, thread_id=f"of-{command}")
-    await until_status(client, thread_id, RunStatus.WAITING if input == WAITING else RunStatus.DONE)
+    mode, agent = (ThreadMode.THREAD, "ruled") if input == RULED else (ThreadMode.RUN, "tester")
+    thread_id = await client.start(agent, input, thread_id=f"of-{command}", mode=mode)
+    await until_status(client, thread_id, RunStatus.DONE if input == ENDED else RunStatus.WAITING)
+    if input == QUEUED:
+        await client.send(thread_id, "more", message_id="m1", confirm=True)
+    if input == RULED:
+        await client.decide(thread_id, "1-1", "resume", always=True)
+        await until_status(client, thread_id, RunStatus.DONE)
     return thread_id
 
 
