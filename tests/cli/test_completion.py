@@ -5,8 +5,10 @@ import os
 
 import pytest
 from temporalio.client import Client as TemporalClient
+from temporalio.client import ScheduleSpec
 
 from tests.support.app import registry
+from tests.support.encrypted import FACTORY
 from tests.support.namespaces import empty_namespace
 from tests.support.processes import ROOT, WAKEFUL, Ran, wakeful
 from tests.support.waiting import BOUND_SECONDS, until_status
@@ -56,6 +58,8 @@ async def test_open_threads_their_tickets_and_their_agents_are_offered(temporal:
         await client.run("parallel", "hi", thread_id="ended")
         await client.start("tester", "approve", thread_id="open-1")
         await until_status(client, "open-1", RunStatus.WAITING)
+        daily = ScheduleSpec(cron_expressions=["0 9 * * *"])
+        await client.schedules.create("tester", "hi", spec=daily, schedule_id="nightly")
 
     async def offered(*line: str) -> list[str]:
         """A list lags, and a machine that is busy may not answer within the second that a shell is made to wait."""
@@ -72,3 +76,8 @@ async def test_open_threads_their_tickets_and_their_agents_are_offered(temporal:
     assert await offered("chat", "tester", "--thread", "op") == ["open-1"]
     assert await offered("run", "") == ["parallel", "tester"]
     assert await offered("chat", "te") == ["tester"]
+    assert await offered("schedule", "delete", "ni") == ["nightly"]
+    with_factory = ("status", "-n", namespace, "--client")
+    assert await offered(*with_factory, FACTORY, "op") == ["open-1"]
+    nothing = await completed("wakeful", *with_factory, "nothing:connect", "op", address=address)
+    assert nothing == Ran(0, "\n", "")

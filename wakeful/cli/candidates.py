@@ -1,4 +1,4 @@
-"""Find the threads, tickets and agents that a shell offers on Tab.
+"""Find the threads, tickets, agents and schedules that a shell offers on Tab.
 
 A shell waits for the candidates and shows everything that is printed. So a search takes at most a second, and finds
 nothing, in silence, when the cluster does not answer.
@@ -13,6 +13,7 @@ from temporalio.common import SearchAttributeKey
 
 from wakeful.cli.process import run
 from wakeful.client.queries import OPEN_RUNS
+from wakeful.client.schedules import Schedules
 from wakeful.connection import Address, connect
 from wakeful.contract import names
 from wakeful.contract.ids import ticket_id
@@ -60,6 +61,16 @@ def recent_agents(params: Params, prefix: str) -> list[str]:
         async for execution in client.list_workflows(f"WorkflowType = '{names.WORKFLOW}'", limit=SEARCHED_THREADS):
             if agent := execution.typed_search_attributes.get(_AGENT):
                 yield agent
+
+    return _find(params, search, prefix)
+
+
+def all_schedules(params: Params, prefix: str) -> list[str]:
+    """The ids of schedules."""
+
+    async def search(client: Client) -> AsyncIterator[str]:
+        async for schedule in Schedules(client).list():
+            yield schedule.schedule_id
 
     return _find(params, search, prefix)
 

@@ -22,3 +22,9 @@ def complete_agent(ctx: typer.Context, incomplete: str) -> list[str]:
     from wakeful.cli.candidates import recent_agents
 
     return recent_agents(ctx.params, incomplete)
+
+
+def complete_schedule(ctx: typer.Context, incomplete: str) -> list[str]:
+    from wakeful.cli.candidates import all_schedules
+
+    return all_schedules(ctx.params, incomplete)

@@ -18,7 +18,12 @@ OverlapChoice = Literal["skip", "buffer-one", "buffer-all", "cancel-other", "ter
 """The values of Temporal's `ScheduleOverlapPolicy`."""
 
 ScheduleArgument = Annotated[
-    list[str], typer.Argument(metavar="SCHEDULE", help="One or more schedules, by the ids that `list` prints.")
+    list[str],
+    typer.Argument(
+        metavar="SCHEDULE",
+        help="One or more schedules, by the ids that `list` prints.",
+        autocompletion=completion.complete_schedule,
+    ),
 ]
 
 schedule = typer.Typer(
