@@ -157,6 +157,13 @@ async def test_the_message_of_a_schedule_is_encrypted_and_lists_need_no_codec(en
     assert (deleted.code, deleted.out) == (0, "deleted: schedule encrypted\n")
 
 
+async def test_runs_whose_mode_cannot_be_decoded_are_not_cancelled(encrypted: Client) -> None:
+    id = await thread(encrypted, "cancel-query", WAITING)
+    ran = await run(encrypted, "cancel", "--query", f"WorkflowId = '{id}'", "--yes", "--no-wait")
+    assert (ran.code, NO_CODEC in ran.err) == (1, True)
+    assert (await encrypted.status(id)).status is RunStatus.WAITING
+
+
 @pytest.mark.parametrize(("command", "code"), [("status", 1), ("replay", 2)])
 async def test_a_codec_with_another_key_is_named(encrypted: Client, command: str, code: int) -> None:
     id = await thread(encrypted, f"another-key-{command}", ENDED)

@@ -46,9 +46,9 @@ class CancelledMany:
     """What became of the runs."""
 
     requested: list[str] = field(default_factory=list)
-    """Threads whose cancellation was requested."""
+    """Threads whose cancellation was requested; Temporal accepts that also for a workflow that has just closed."""
     ended: list[str] = field(default_factory=list)
-    """Threads whose run had ended by itself meanwhile, or with its parent's."""
+    """Threads that refuse it, because their run has ended meanwhile."""
     failed: dict[str, str] = field(default_factory=dict)
     """Threads whose run could not be cancelled, and why."""
 
