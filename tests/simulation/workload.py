@@ -276,7 +276,7 @@ def _suspend(topic: str, ctx: ToolContext) -> None:
             ctx.suspend("may I?")
 
 
-@tool(read_only=True)
+@tool(read_only=True, task_queue="elsewhere")
 async def hold() -> str:
     """Take a long time."""
     await asyncio.sleep(20)
@@ -303,7 +303,7 @@ async def refuse() -> str:
     raise ToolError("it never works")
 
 
-@tool(background=True, idempotent=True)
+@tool(background=True, idempotent=True, task_queue="elsewhere")
 async def later(number: int, ctx: ToolContext) -> int:
     """Work in the background."""
     ctx.emit("progress", {"number": number})
