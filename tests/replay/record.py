@@ -22,7 +22,7 @@ from tests.support.processes import ROOT
 from tests.support.subagent_app import delegate, holding, plan, send, spawn, written
 from tests.support.subagents import ends_in_tree, until_open, until_pending
 from tests.support.waiting import until, until_refused, until_status
-from wakeful import FrontendTool, Registry, RunStatus
+from wakeful import Agent, FrontendTool, Registry, RunStatus
 from wakeful.client.client import Client
 from wakeful.client.start import Handle
 from wakeful.client.wake import describe
@@ -421,6 +421,23 @@ async def stream_interrupted_by_a_worker(client: Client, thread: str) -> None:
         await client.result(thread)
 
 
+async def missing_on_a_worker(client: Client, thread: str) -> None:
+    """A worker that does not know the agent reports so, and leaves the run to another one."""
+    client, settings = Client(client.temporal, task_queue=thread), WorkerSettings(task_queue=thread)
+    async with running_worker(client.temporal, Registry(agents=[Agent(id="other")]), settings):
+        await client.start("tester", "add", thread_id=thread)
+        while names.SIGNAL_MISSING not in await signals_of(client, thread):
+            await asyncio.sleep(0.1)
+    async with running_worker(client.temporal, app.registry, settings):
+        await client.result(thread)
+
+
+async def signals_of(client: Client, thread: str) -> list[str]:
+    return [
+        event.workflow_execution_signaled_event_attributes.signal_name for event in await events(client.handle(thread))
+    ]
+
+
 async def until_runs(client: Client, thread: str, runs: int) -> StatusView:
     """Wait until the thread has finished this many runs."""
     return await until(client, thread, lambda view: view.status is RunStatus.DONE and view.runs == runs)
@@ -480,6 +497,7 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             hooks,
             agent_state,
             scheduled_message,
+            missing_on_a_worker,
         ),
     ),
     (
