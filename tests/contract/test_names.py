@@ -101,6 +101,7 @@ def test_the_names_in_history_never_change() -> None:
         "TRANSPORT_FAILED": "transport_failed",
         "TASK_NOT_FOUND": "task_not_found",
         "AWAITING_TASKS": "awaiting_tasks",
+        "PENDING_WORK": "pending_work",
         "TOOL_INTERRUPTED": "[Tool execution was interrupted]",
         "OUTCOME_UNKNOWN": "outcome unknown",
     }

@@ -43,7 +43,7 @@ from wakeful.contract.decisions import (
     digest_arguments,
 )
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
-from wakeful.contract.hooks import FinalAnswer, HookEffects, LifecyclePhase, RequestChanges
+from wakeful.contract.hooks import FinalAnswer, Hold, HookEffects, LifecyclePhase, RequestChanges
 from wakeful.contract.inference import Interruption, ModelResponse, OutputSpec, RecoveryPlan, StopReason
 from wakeful.contract.mail import TaskEvent
 from wakeful.contract.messages import ToolCall
@@ -248,6 +248,8 @@ class World:
             {"retry": "Again."},
             {"finish": FinalAnswer(text=dice.one_of("Here.", ""))},
             {"next_request": RequestChanges(excluded=("look",))},
+            {"hold": (Hold(key="build"),)},
+            {"release": ("build",)},
         )
         op = dice.one_of(
             merge_op("count", 1), merge_op("visits", 1), set_op("draft", dice.number_below(9)), set_op("undeclared", 1)

@@ -350,7 +350,7 @@ class CheckedRun:
             assert (state.queued, state.current.held, state.in_flight) == ((), (), frozenset())
             assert state.stage.closing or all(later.passive for later in state.steering)
         elif isinstance(state.stage, AwaitingTasks):
-            assert state.children.running
+            assert state.children.running or state.current.holds
             assert (state.in_flight, state.current.held, state.steering) == (frozenset(), (), ())
         elif state.status is RunStatus.WAITING:
             assert state.batch is not None

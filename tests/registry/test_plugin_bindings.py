@@ -156,3 +156,26 @@ def test_agents_must_give_a_state_key_the_same_scope() -> None:
         "declare it with one scope, or rename it",
     )
     Registry(agents=[Agent(id="a", state=[lasting]), Agent(id="b", plugins=[Counter()])])
+
+
+def test_an_agent_can_use_only_some_of_its_plugins_b063() -> None:
+    class Quiet(Plugin):
+        id = "quiet"
+
+        def run_start(self, ctx: HookContext) -> None: ...
+
+    agent = Agent(id="a", plugins=[Reminder(), Quiet()], active_plugins=["quiet"])
+    resolved = Registry(agents=[agent]).resolve("a")
+    assert [binding.id for binding in resolved.plugins] == ["quiet"]
+    assert resolved.tools == ()
+    assert VISITS.spec in resolved.state_keys, "state keys are declared in any case"
+    everything = Registry(agents=[agent.model_copy(update={"active_plugins": None})]).resolve("a")
+    assert [binding.id for binding in everything.plugins] == ["reminder", "quiet"]
+    assert [tool.id for tool in everything.tools] == ["remind"]
+    nothing = Registry(agents=[agent.model_copy(update={"active_plugins": []})]).resolve("a")
+    assert (nothing.plugins, nothing.tools) == ((), ())
+
+
+def test_an_active_plugin_must_be_one_of_the_agents_plugins() -> None:
+    with pytest.raises(ConfigurationError, match="agent 'a' has active_plugins with 'remindr', which it does not list"):
+        Registry(agents=[Agent(id="a", plugins=[Reminder()], active_plugins=["remindr"])])

@@ -25,6 +25,7 @@ from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender, TaskEve
 from wakeful.contract.runs import OnBusy, ThreadMode
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult
 from wakeful.contract.tasks import TaskStatus
+from wakeful.loop.machine.stages import AwaitingTasks
 from wakeful.loop.machine.state import Thread
 from wakeful_workflows import AgentRun
 
@@ -272,6 +273,11 @@ class People:
                     self.known_calls.append((execution.workflow_id, call.call.id))
         return found
 
+    def held_open(self) -> list[str]:
+        """The threads whose run waits for a message, because work is pending."""
+        threads = ((execution.workflow_id, self.thread_of(execution)) for execution in self.network.server.open)
+        return [id for id, thread in threads if thread is not None and _is_held(thread)]
+
     def stage_of(self, execution: Execution) -> str:
         """The stage of a thread in a cache, or of the snapshot that an execution will start with; empty if unknown.
 
@@ -485,6 +491,10 @@ def _text(text: str, number: int) -> str:
 def _for_user(user: str) -> dict[str, Any]:
     """The user of a message, and metadata that say it again."""
     return {"user": user, "metadata": {"user": user}}
+
+
+def _is_held(thread: Thread) -> bool:
+    return isinstance(thread.stage, AwaitingTasks) and not thread.children.running
 
 
 def _settled(work_id: str) -> ChildResult:

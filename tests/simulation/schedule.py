@@ -380,6 +380,8 @@ def calm_down(result: Result) -> None:
         if is_asked:
             thread_id, call_id, _ = questions[0]
             make(result, _client_move(world, f"decide {thread_id} {call_id} finally{len(result.moves)}"))
+        elif held := world.people.held_open():
+            make(result, _client_move(world, f"send {held[0]} steer {10 * (1_000 + len(result.moves))}"))
         elif forgotten := [execution for execution in world.server.open if world.is_in_no_cache(execution)]:
             make(result, _client_move(world, f"look-at {forgotten[0].workflow_id}"))
         elif (alarm := world.next_alarm()) is not None:

@@ -312,6 +312,8 @@ async def later(number: int, ctx: ToolContext) -> int:
 
 
 MISSING_HANDOFFS = 0.02
+PENDING_WORK = 0.05
+"""The share of calls after which a hook holds the run open, until the model reads a message."""
 ANSWERS_OF_HOOKS = 0.02
 """The share of requests that a hook answers; of the calls of `count`, five times as many end the run."""
 
@@ -327,12 +329,15 @@ class Watchful(Plugin):
 
     async def on_deactivate(self, ctx: HookContext) -> None:
         ctx.state.add(SEEN, 1)
+        ctx.release("work")  # no hook of another agent would release it
 
     async def run_start(self, ctx: HookContext) -> None:
         ctx.state.add(SEEN, 1)
 
     async def before_inference(self, ctx: BeforeInference) -> None:
         ctx.add_context("note", "Be careful.")
+        if ctx.messages[-1].role is Role.USER:
+            ctx.release("work")
         info = activity.info()
         if outside.random("answer", info.workflow_id, info.activity_id).random() < ANSWERS_OF_HOOKS:
             ctx.finish(f"no need to ask at {info.activity_id}")
@@ -354,6 +359,8 @@ class Watchful(Plugin):
 
     async def after_tool_execute(self, ctx: AfterToolExecute) -> None:
         ctx.emit("executed")
+        if outside.random("hold", activity.info().workflow_id, ctx.call.id).random() < PENDING_WORK:
+            ctx.hold("work", f"the work of {ctx.call.id}")
 
     async def step_end(self, ctx: StepEnd) -> None:
         ctx.emit("step")

@@ -72,6 +72,9 @@ class Agent(Written):
     """`@gate` functions, or names of gates in the registry. They check every tool call, in this order."""
     plugins: Sequence[Plugin[Any, Any] | str] = ()
     """Plugins, or ids of plugins in the registry. Their hooks run in this order."""
+    active_plugins: Sequence[str] | None = None
+    """Ids of those of its plugins that are active. None means all. Of the others, the agent has the state keys, but
+    neither hooks nor tools."""
     plugin_settings: Mapping[str, Any] = {}
     """Settings of its plugins, by plugin id: the plugin's settings model, or a mapping."""
     state: Sequence[StateKey[Any]] = ()
@@ -153,6 +156,10 @@ class Agent(Written):
     @property
     def plugin_ids(self) -> tuple[str, ...]:
         return tuple(entry if isinstance(entry, str) else entry.id for entry in self.plugins)
+
+    def uses(self, plugin_id: str) -> bool:
+        """Whether this plugin of the agent is active."""
+        return self.active_plugins is None or plugin_id in self.active_plugins
 
     @property
     def gate_names(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ The hooks of one phase run one after another, in the order of the agent's plugin
 - messages, an answer's text, a finished call's result: each hook sees what the previous one made of it
 - verdicts on a call: block over suspend over a result, and the first of equals
 - stop, block, finish, retry: the first of each
+- pending work: the last request for a key wins, whether it holds or releases
 - handoff: the last
 """
 
@@ -22,7 +23,7 @@ from pydantic_core import to_jsonable_python
 from wakeful.authoring.gate import stronger
 from wakeful.contract.context import ContextMessage, ContextTarget
 from wakeful.contract.gates import Verdict
-from wakeful.contract.hooks import EmittedEvent, FinalAnswer, RequestChanges
+from wakeful.contract.hooks import EmittedEvent, FinalAnswer, Hold, RequestChanges
 from wakeful.contract.messages import Message, TextBlock
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
@@ -40,6 +41,8 @@ class HookRequests:
     forget_prefixes: tuple[str, ...] = ()
     permissions: tuple[Rule, ...] = ()
     events: tuple[EmittedEvent, ...] = ()
+    hold: tuple[Hold, ...] = ()
+    release: tuple[str, ...] = ()
     handoff: str | None = None
     stop: StopDetail | None = None
     block: str | None = None
@@ -83,6 +86,14 @@ class HookRequests:
         """Whether the message with this key, as it was before these requests, is removed."""
         return key in self.forget or key.startswith(self.forget_prefixes)
 
+    def hold_open(self, hold: Hold) -> None:
+        self.hold = (*(other for other in self.hold if other.key != hold.key), hold)
+        self.release = tuple(key for key in self.release if key != hold.key)
+
+    def release_hold(self, key: str) -> None:
+        self.hold = tuple(hold for hold in self.hold if hold.key != key)
+        self.release = (*(other for other in self.release if other != key), key)
+
     def override(self, overrides: InferenceOverrides) -> None:
         self.overrides = overrides.over(self.overrides)
 
@@ -111,6 +122,10 @@ class HookRequests:
             self.remove_context_prefix(prefix)
         for message in other.context:
             self.add_context(message)
+        for key in other.release:
+            self.release_hold(key)
+        for hold in other.hold:
+            self.hold_open(hold)
         self.permissions += other.permissions
         self.events += other.events
         self.override(other.overrides)
@@ -212,6 +227,21 @@ class Requesting:
         if problems := rule_problems(rules):
             raise ValueError("; ".join(problems))
         self.requests.permissions += rules
+
+    def hold(self, key: str, reason: str = "") -> None:
+        """Keep the run open for pending work: it does not come to its natural end until you release the key.
+
+        When the model is done, the run waits for a message and reads it. A stop, a cancel or a deadline ends the run.
+
+        Args:
+            key: names the work, in this run.
+            reason: what the run waits for, for people.
+        """
+        self.requests.hold_open(Hold(key=key, reason=reason))
+
+    def release(self, key: str) -> None:
+        """The pending work with this key is done."""
+        self.requests.release_hold(key)
 
     def stop(self, code: str, detail: str | None = None) -> None:
         """End the run as stopped, with a code for programs and a detail for people."""

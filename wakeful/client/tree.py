@@ -105,6 +105,8 @@ def waiting_phrase(view: StatusView) -> str:
         parts.append("a task" if running == 1 else f"{running} tasks")
     elif view.waiting_for is WaitingFor.BUDGET:
         parts.append("more budget")
+    elif view.waiting_for is WaitingFor.PENDING_WORK:
+        parts.append("pending work")
     return " and ".join(part for part in parts if part)
 
 

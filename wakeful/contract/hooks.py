@@ -83,6 +83,14 @@ class RequestChanges(Wire):
     """The only tools that it includes, minus the excluded ones."""
 
 
+class Hold(Wire):
+    """Work that a run does not end without."""
+
+    key: str
+    reason: Few[str] = ""
+    """What the run waits for, for people."""
+
+
 class HookEffects(Wire):
     """What hooks and tools request of the loop; applied as a whole, in order."""
 
@@ -100,6 +108,10 @@ class HookEffects(Wire):
     """Rules for the rest of the run."""
     events: Few[tuple[EmittedEvent, ...]] = ()
     failures: Few[tuple[HookFailure, ...]] = ()
+    hold: Few[tuple[Hold, ...]] = ()
+    """Work that is pending: the run does not come to its natural end until all of it is released."""
+    release: Few[tuple[str, ...]] = ()
+    """Keys of pending work that is done."""
     handoff: Maybe[str] = None
     stop: Maybe[StopDetail] = None
     """End the run as stopped, with this code."""

@@ -160,6 +160,7 @@ RECIPIENT_OF_OTHER_TENANT = "recipient_of_other_tenant"
 TRANSPORT_FAILED = "transport_failed"
 TASK_NOT_FOUND = "task_not_found"
 AWAITING_TASKS = "awaiting_tasks"
+PENDING_WORK = "pending_work"
 
 TOOL_INTERRUPTED = "[Tool execution was interrupted]"
 OUTCOME_UNKNOWN = "outcome unknown"

@@ -46,10 +46,14 @@ class WaitingFor(StrEnum):
     DECISIONS = "decisions"
     TASKS = "tasks"
     BUDGET = "budget"
+    PENDING_WORK = "pending_work"
 
 
 CALLING = "calling"
 """How `StatusView.doing` begins while the run calls a model, whose id follows."""
+
+HELD_OPEN = "held open"
+"""How `StatusView.doing` begins while the run waits for pending work of its plugins or tools."""
 
 ASKING_PARENT = "asking its parent"
 """How `StatusView.doing` begins while the run waits for budget from its parent."""

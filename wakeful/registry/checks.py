@@ -224,6 +224,10 @@ def _plugin_usage_problems(agent: Agent, known: RegistryContent) -> Iterator[Pro
             yield Problem(message, location_of(agent, "plugins", index))
     if repeated := _repeated(agent.plugin_ids):
         yield Problem(f"agent {agent.id!r} lists plugins twice: {', '.join(repeated)}", location_of(agent, "plugins"))
+    for index, id in enumerate(agent.active_plugins or ()):
+        if id not in agent.plugin_ids:
+            message = f"agent {agent.id!r} has active_plugins with {id!r}, which it does not list in plugins"
+            yield Problem(message, location_of(agent, "active_plugins", index))
     unknown = {id for id in agent.plugin_ids if id not in known.plugins}
     settings = {id: given for id, given in agent.plugin_settings.items() if id not in unknown}
     reported = set()
@@ -252,7 +256,7 @@ def _scope_problems(agents: Sequence[Agent], known: RegistryContent) -> Iterator
 def _tool_choice_problems(agent: Agent, known: RegistryContent) -> Iterator[Problem]:
     """Tool patterns that match no tool: most likely misspelt, so that the agent would have the wrong tools."""
     named = {id: "" for field in SUBAGENT_FIELDS for id in getattr(agent, field)}
-    own = [*agent.tool_names, *(tool.name for tool in tools_of(known.plugins_of(agent)))]
+    own = [*agent.tool_names, *(tool.name for tool in tools_of(known.active_plugins_of(agent)))]
     has_background = any(known.tools[name].descriptor.background for name in own if name in known.tools)
     given = runtime_tools(agent, named, has_background=has_background, in_task=True)
     tools = [*own, *(tool.id for tool in given)]

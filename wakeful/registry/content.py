@@ -116,9 +116,13 @@ class RegistryContent:
         """The agent's plugins, in its order; unknown ids are left out."""
         return tuple(self.plugins[id] for id in agent.plugin_ids if id in self.plugins)
 
+    def active_plugins_of(self, agent: Agent) -> tuple[AnyPlugin, ...]:
+        """Those of the agent's plugins that contribute hooks and tools."""
+        return tuple(plugin for plugin in self.plugins_of(agent) if agent.uses(plugin.id))
+
     def descriptors(self, agent: Agent, *, in_task: bool) -> tuple[ToolDescriptor, ...]:
         """The agent's tools and the runtime's, sorted by id. An agent's own tool replaces one of the runtime's."""
-        names = (*agent.tool_names, *(tool.name for tool in tools_of(self.plugins_of(agent))))
+        names = (*agent.tool_names, *(tool.name for tool in tools_of(self.active_plugins_of(agent))))
         own = {name: self.tools[name].descriptor for name in names if _has_tool(agent, name)}
         instructions = {id: other.description for id, other in self.agents.items()}
         has_background = any(descriptor.background for descriptor in own.values())

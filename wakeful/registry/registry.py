@@ -251,7 +251,7 @@ class Registry:
             delegate_timeout_seconds=agent.delegate_timeout,
             expire_after_seconds=agent.expire_after,
             priority=agent.priority,
-            plugins=bindings(plugins, agent.plugin_settings),
+            plugins=bindings(now.content.active_plugins_of(agent), agent.plugin_settings),
             state_keys=state_specs(agent.state, plugins),
             stop_conditions=tuple(agent.stop_conditions),
         )

@@ -304,6 +304,8 @@ def effects_of(requests: HookRequests, state: State) -> HookEffects:
         next_request=requests.request_changes,
         permissions=requests.permissions,
         events=requests.events,
+        hold=requests.hold,
+        release=requests.release,
         handoff=requests.handoff,
         stop=requests.stop,
         block=requests.block,

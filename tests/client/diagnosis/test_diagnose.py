@@ -405,6 +405,19 @@ def test_the_end_of_a_child_that_its_parent_has_not_processed_is_the_cause() -> 
     assert found.commands == ("wakeful cancel t",)
 
 
+def test_a_run_that_is_held_open_says_for_what_and_that_it_needs_a_message() -> None:
+    view = view_of(
+        "t", "agent", RunStatus.WAITING, doing="held open for the build", waiting_for=WaitingFor.PENDING_WORK
+    )
+    found = diagnosed(thread(view=view, last_event_at=NOW - MINUTE))
+    assert (found.cause, found.since) == (Cause.PENDING_WORK, NOW - MINUTE)
+    assert found.text == (
+        "t is held open for the build, and has been waiting for 1m00s (since 07:59:00 UTC). Its model is done, but a "
+        "plugin or a tool holds the run open until that work is done, and no message has come. What does the work has "
+        "to send a message, as `wakeful send t 'Please continue.'` does; `wakeful cancel t` ends the run."
+    )
+
+
 def test_background_tasks_are_the_cause_if_nothing_more_is_known() -> None:
     task = BackgroundTask(
         task_id="task-1", owner_thread_id="t", task_type=TaskType.SUB_AGENT, name="dig", created_at_ms=NOW - MINUTE

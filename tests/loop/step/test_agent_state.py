@@ -3,6 +3,7 @@
 import pytest
 from pydantic import JsonValue
 
+from tests.loop.children import BILLING
 from tests.loop.driving import (
     COUNT,
     DRAFT,
@@ -24,6 +25,7 @@ from tests.loop.driving import (
 )
 from wakeful.contract.agents import ToolMode
 from wakeful.contract.events import StateConflict
+from wakeful.contract.hooks import HookEffects
 from wakeful.contract.state import STATE_LIMIT, StateAction, StateKeySpec, StateMerge, StateOp, StateView, applied
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.views import carryover
@@ -206,6 +208,21 @@ def test_a_run_that_wrote_only_the_threads_state_changes_nothing_by_its_end() ->
     driver.model(says("Hello!"), state_effects(merge_op("visits", 1)))
     driver.submit("m2")
     assert driver.thread.agent_state.revision == 1
+
+
+def test_values_of_an_agent_or_a_plugin_that_left_are_kept_for_one_that_declares_the_key_b408() -> None:
+    driver = Driver(with_hooks(), request=THREAD)
+    driver.model(asks(call("c1")), state_effects(merge_op("visits", 1), merge_op("count", 1)))
+    driver.tool("c1", ok(1), HookEffects(handoff="billing"))
+    driver.resolve(BILLING)
+    assert dict(driver.thread.agent_state.view.values) == {"visits": 1, "count": 1}
+    driver.model(says("Hello!"), state_effects(merge_op("visits", 1)))
+    (conflict,) = driver.events_of("state_conflict")
+    assert conflict == StateConflict(key="visits", source="infer-2", reason="the agent declares no such key")
+    driver.submit("m1", agent_id="assistant")
+    driver.resolve(with_hooks())
+    driver.model(says("Hello!"), state_effects(merge_op("visits", 1), base=9))
+    assert dict(driver.thread.agent_state.view.values) == {"visits": 2}
 
 
 def test_state_survives_continue_as_new() -> None:

@@ -280,6 +280,6 @@ def _is_obvious(record: EventRecord) -> bool:
     if record.path or not isinstance(record.event, RunFinish):
         return False
     result = record.event.result
-    if result is not None and result.status_reason == names.AWAITING_TASKS:
+    if result is not None and result.status_reason in (names.AWAITING_TASKS, names.PENDING_WORK):
         return False
     return isinstance(record.event.termination, NaturalEnd | BehaviorRequested | Suspended)

@@ -15,6 +15,9 @@ from wakeful.contract.messages import Message, Role, Visibility
 from wakeful.contract.runs import RunStatus
 from wakeful.contract.views import WaitingFor
 
+_WAITS_FOR_MESSAGES = (WaitingFor.TASKS, WaitingFor.PENDING_WORK)
+"""What a run waits for that reads a message at once."""
+
 SHOWN_MESSAGES = 6
 
 
@@ -44,7 +47,7 @@ async def read_resume_point(client: Client, thread_id: str) -> ResumePoint:
     view = await read_status(client.reader, thread_id)
     messages = [message for message in await client.transcript(thread_id) if message.visibility is Visibility.ALL]
     is_open = described.status is WorkflowExecutionStatus.RUNNING
-    is_busy = is_open and view.status is not RunStatus.DONE and view.waiting_for is not WaitingFor.TASKS
+    is_busy = is_open and view.status is not RunStatus.DONE and view.waiting_for not in _WAITS_FOR_MESSAGES
     records = await newest_events(client, thread_id)
     run_id = view.identity.run_id
     of_run = [record.seq for record in records if record.run_id == run_id] if is_busy else []

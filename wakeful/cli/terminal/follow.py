@@ -15,7 +15,7 @@ from wakeful.client.client import Client
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.events import AgentEvent, EventRecord, MessageReceived, RunFinish, TaskChanged, ToolCallReady
-from wakeful.contract.runs import NaturalEnd, RunResult, Suspended
+from wakeful.contract.runs import BehaviorRequested, NaturalEnd, RunResult, Suspended
 
 TICK_SECONDS = 1.0
 POLL_SECONDS = 2.0
@@ -84,7 +84,7 @@ def print_result(result: RunResult, *, as_json: bool, last_line: str | None = No
     """Print the result of a run that was followed; `last_line` is for a person.
 
     Raises:
-        CallerError: the run did not end naturally.
+        CallerError: the run did not complete.
     """
     if as_json:
         print(result.model_dump_json(), flush=True)
@@ -93,7 +93,7 @@ def print_result(result: RunResult, *, as_json: bool, last_line: str | None = No
             print(result.response, flush=True)
         for line in [*result_lines(result), *([last_line] if last_line else [])]:
             print(line, file=sys.stderr)
-    if not isinstance(result.termination, NaturalEnd):
+    if not isinstance(result.termination, NaturalEnd | BehaviorRequested):
         raise CallerError(ending_text(result))
 
 

@@ -42,6 +42,8 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return ["‖ suspended"]
         case e.RunFinish(result=e.FinishSummary(status_reason=names.AWAITING_TASKS)):
             return ["‖ waiting for background tasks"]
+        case e.RunFinish(result=e.FinishSummary(status_reason=names.PENDING_WORK)):
+            return ["‖ held open for pending work"]
         case e.RunFinish(result=e.FinishSummary(status_reason=reason, detail=detail)):
             return [f"■ {reason or 'done'}{f': {short(detail)}' if detail else ''}"]
         case e.RunFinish():

@@ -57,6 +57,8 @@ class Cause(StrEnum):
     """The run makes progress."""
     TASKS = "tasks"
     """The model is done, and background tasks are still running."""
+    PENDING_WORK = "pending_work"
+    """The model is done, and a plugin or a tool holds the run open."""
     UNKNOWN = "unknown"
     IDLE = "idle"
     """The thread is open and waits for a message."""

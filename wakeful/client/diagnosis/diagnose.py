@@ -81,6 +81,8 @@ def _from_status(evidence: Evidence, now: int) -> list[Finding]:
         found.append(_budget(evidence, view, now))
     elif view.waiting_for is WaitingFor.TASKS:
         found.append(_tasks(evidence, view, now))
+    elif view.waiting_for is WaitingFor.PENDING_WORK:
+        found.append(_pending_work(evidence, view, now))
     elif view.status is RunStatus.DONE:
         found.append(_idle(evidence, view, now))
     return found
@@ -150,6 +152,17 @@ def _tasks(evidence: Evidence, view: StatusView, now: int) -> Finding:
     doing = f"waits for {counted(len(running), 'background task')} ({named}){oldest}"
     why = "Its model has nothing else to do: the run continues when they end."
     return Finding(Cause.TASKS, doing, why, f"{code(tree)} shows what each does.", since, (tree,))
+
+
+def _pending_work(evidence: Evidence, view: StatusView, now: int) -> Finding:
+    since = evidence.last_event_at
+    doing = f"is {view.doing}, and has been waiting{lasting(since, now)}"
+    why = (
+        "Its model is done, but a plugin or a tool holds the run open until that work is done, and no message has come."
+    )
+    send, cancel = send_continue(evidence.thread_id), wakeful("cancel", evidence.thread_id)
+    next = f"What does the work has to send a message, as {code(send)} does; {code(cancel)} ends the run."
+    return Finding(Cause.PENDING_WORK, doing, why, next, since, (send, cancel))
 
 
 def _idle(evidence: Evidence, view: StatusView, now: int) -> Finding:

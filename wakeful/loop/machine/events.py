@@ -29,7 +29,7 @@ from wakeful.contract.events import (
 from wakeful.contract.inference import ModelResponse, RecoveryPlan
 from wakeful.contract.limits import NAME_LENGTH, cut
 from wakeful.contract.messages import Message, MessageMetadata, Role
-from wakeful.contract.names import AWAITING_TASKS
+from wakeful.contract.names import AWAITING_TASKS, PENDING_WORK
 from wakeful.contract.runs import NO_USAGE, RunResult, RunStatus, Termination, status_reason
 from wakeful.loop.machine.stages import AwaitingTasks
 from wakeful.loop.machine.state import Advance, Thread
@@ -50,9 +50,11 @@ def run_start(thread: Thread, *message_ids: str) -> RunStart:
 
 
 def run_pause(thread: Thread, termination: Termination) -> RunFinish:
-    """The run pauses, for decisions or tasks."""
-    awaits_tasks = isinstance(thread.stage, AwaitingTasks)
-    summary = _summary(thread, RunStatus.WAITING, AWAITING_TASKS if awaits_tasks else status_reason(termination))
+    """The run pauses, for decisions, tasks or pending work."""
+    reason = status_reason(termination)
+    if isinstance(thread.stage, AwaitingTasks):
+        reason = AWAITING_TASKS if thread.children.running else PENDING_WORK
+    summary = _summary(thread, RunStatus.WAITING, reason)
     return _run_finish(thread, termination, summary)
 
 

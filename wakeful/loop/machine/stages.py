@@ -114,7 +114,7 @@ class AwaitingDecisions:
 
 @dataclass(frozen=True)
 class AwaitingTasks:
-    """The model has given its last answer, but background tasks are running; their events continue the run."""
+    """The model has given its last answer, but tasks are running or work is pending; messages continue the run."""
 
     kind: Literal["awaiting_tasks"] = "awaiting_tasks"
 

@@ -20,7 +20,7 @@ from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.decisions import Decision, Refusal
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent
-from wakeful.contract.hooks import FinalAnswer, RequestChanges
+from wakeful.contract.hooks import FinalAnswer, Hold, RequestChanges
 from wakeful.contract.mail import AgentMessage, UndeliveredMessage
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import Outcome
@@ -76,6 +76,9 @@ REMEMBERED_SUSPENSIONS = 2000
 
 KEPT_RULES = 200
 """How many permission rules a thread keeps of decisions, and a run in all; the oldest that allow are dropped first."""
+
+KEPT_HOLDS = 50
+"""How many pieces of pending work keep a run open; the oldest are dropped first."""
 
 KEPT_CONTEXTS = 4
 """Of how many agents that do not answer now a thread keeps the context messages."""
@@ -237,6 +240,8 @@ class Run:
     """The answer with which they want it to end, if it is to end as completed."""
     next_request: RequestChanges | None = None
     """What they change in the next request."""
+    holds: tuple[Hold, ...] = ()
+    """Pending work that keeps the run open when its model is done."""
     is_live: bool = False
     """The sender of a message that it has read watches it."""
     has_deactivated: bool = False

@@ -5,7 +5,8 @@ from itertools import chain
 from wakeful.contract import ids
 from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.events import AgentEvent, AnswerGiven, HookFailed, PluginEvent, StateConflict
-from wakeful.contract.hooks import HookEffects, LifecyclePhase, RequestChanges
+from wakeful.contract.hooks import Hold, HookEffects, LifecyclePhase, RequestChanges
+from wakeful.contract.limits import NAME_LENGTH, cut
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Behavior, Rule
@@ -14,7 +15,7 @@ from wakeful.loop.machine.commands import RunHooks
 from wakeful.loop.machine.events import next_message_id, record_fork_point
 from wakeful.loop.machine.facts import HooksReturned, WorkFact
 from wakeful.loop.machine.stages import BetweenSteps, PendingEnd, RunningHooks
-from wakeful.loop.machine.state import KEPT_RULES, Advance, Run, Thread
+from wakeful.loop.machine.state import KEPT_HOLDS, KEPT_RULES, Advance, Run, Thread
 from wakeful.permissions.rules import merged
 
 CONTEXT_LIMIT = 200_000
@@ -107,6 +108,8 @@ def apply_effects(thread: Thread, effects: HookEffects | None, *, source: str) -
     run = replace(run, permissions=_with_rules(run.permissions, effects.permissions))
     if run.requested_end is None and (end := requested_end(effects)) is not None:
         run = replace(run, requested_end=end, answer=effects.finish if isinstance(end, BehaviorRequested) else None)
+    if effects.hold or effects.release:
+        run = replace(run, holds=_with_holds(run.holds, effects))
     if effects.next_request is not None:
         run = replace(run, next_request=_with_changes(thread, run.next_request, effects.next_request))
     thread = replace(thread, run=run, requested_agent=effects.handoff or thread.requested_agent)
@@ -184,6 +187,12 @@ def _with_changes(thread: Thread, before: RequestChanges | None, new: RequestCha
 
 _PLUGIN = "plugin"
 """The reason code of a run that a plugin ends."""
+
+
+def _with_holds(holds: tuple[Hold, ...], effects: HookEffects) -> tuple[Hold, ...]:
+    new = [Hold(key=cut(hold.key, NAME_LENGTH), reason=cut(hold.reason)) for hold in effects.hold]
+    replaced = {*(cut(key, NAME_LENGTH) for key in effects.release), *(hold.key for hold in new)}
+    return (*(hold for hold in holds if hold.key not in replaced), *new)[-KEPT_HOLDS:]
 
 
 def _with_rules(rules: tuple[Rule, ...], new: tuple[Rule, ...]) -> tuple[Rule, ...]:

@@ -20,6 +20,7 @@ from wakeful.contract.transcript import assistant_message, tool_message
 from wakeful.contract.views import (
     ASKING_PARENT,
     CALLING,
+    HELD_OPEN,
     PendingView,
     PermissionsView,
     QueuedMessage,
@@ -152,7 +153,7 @@ def _waiting_for(thread: Thread) -> WaitingFor | None:
         case AwaitingDecisions():
             return WaitingFor.DECISIONS
         case AwaitingTasks():
-            return WaitingFor.TASKS
+            return WaitingFor.TASKS if thread.children.running else WaitingFor.PENDING_WORK
         case AwaitingBudget():
             return WaitingFor.BUDGET
         case _:
@@ -232,8 +233,10 @@ def doing(thread: Thread) -> str:
             return f"running {', '.join(call.call.name for call in batch.running)}"
         case AwaitingDecisions(batch=batch):
             return f"waiting for a decision on {', '.join(call.call.name for call in batch.suspended)}"
-        case AwaitingTasks():
+        case AwaitingTasks() if thread.children.running:
             return f"waiting for {', '.join(task.name or task.task_id for task in thread.children.running)}"
+        case AwaitingTasks():
+            return f"{HELD_OPEN} for {', '.join(hold.reason or hold.key for hold in thread.current.holds)}"
         case AwaitingBudget(field=field, asked_parent=True):
             return f"{ASKING_PARENT} for more {field}"
         case AwaitingBudget(field=field):
