@@ -190,6 +190,19 @@ async def messages_interrupt_and_roll_back(client: Client, thread: str) -> None:
     await client.close(thread)
 
 
+async def tenants(client: Client, thread: str) -> None:
+    """Two users of a tenant, a message of another tenant, and a priority that the execution was not started with."""
+    owners = {"tenant": "acme", "user": "ann", "metadata": {"order": 7}, "priority": {"priority_key": 2}}
+    request = {"agent_id": "tester", "input": "add", "mode": "thread", **owners}
+    await client.temporal.start_workflow(names.WORKFLOW, request, id=thread, task_queue=client.task_queue)
+    await until_runs(client, thread, 1)
+    await client.send(thread, "add", tenant="beta", message_id="m1")
+    await until_refused(client, thread)
+    await client.send(thread, "add", tenant="acme", user="bob", message_id="m2")
+    await until_runs(client, thread, 2)
+    await client.close(thread)
+
+
 async def local_tools(client: Client, thread: str) -> None:
     await client.start("parallel", "glance", thread_id=thread)
 
@@ -486,6 +499,7 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             message_steers,
             messages_interrupt_and_roll_back,
             local_tools,
+            tenants,
             woken_by_a_message,
             continue_as_new,
             fork,
