@@ -27,7 +27,7 @@ from wakeful.contract.runs import NaturalEnd, RunResult
 ALL = [
     *("demo", "dev", "worker", "run", "chat", "send", "queue", "edit", "withdraw"),
     *("inbox", "approve", "deny", "decide", "permissions", "revoke", "status", "show", "watch"),
-    *("tree", "why", "fork", "rewind", "diff", "cancel", "close", "undelivered", "replay"),
+    *("tree", "why", "fork", "rewind", "diff", "schedule", "cancel", "close", "delete", "undelivered", "replay"),
 ]
 
 
