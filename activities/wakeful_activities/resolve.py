@@ -69,7 +69,7 @@ class ResolveActivity:
         self._cache.put_agent(agent)
         self._cache.put_metadata(input.metadata)
         return Resolution(
-            agent=agent,
+            agent=None if agent.digest() == input.known else agent,
             search_attributes=self.search_attributes,
             budget=self._budget,
             revision=min(REVISION, input.revision),

@@ -6,12 +6,16 @@ from temporalio.client import WorkflowExecutionStatus
 
 from tests.loop.conversation import conversation_of, entries_of
 from tests.loop.provider_rules import check_every_provider
+from tests.replay.record import histories_of
 from tests.support.app import registry
 from tests.support.waiting import until
 from wakeful import CallerError, RunStatus
 from wakeful.client.client import Client
-from wakeful.contract.agents import HistoryBudget
+from wakeful.contract import names
+from wakeful.contract.agents import HistoryBudget, Resolution
 from wakeful.contract.runs import ThreadMode
+from wakeful.history.decoder import Payloads, moments_of
+from wakeful.history.moments import ActivityCompleted
 from wakeful.worker import WorkerSettings, running_worker
 
 
@@ -173,4 +177,22 @@ async def test_messages_without_an_id_are_answered_in_every_execution_of_a_threa
     said = [message.text for message in await client.transcript(thread_id) if message.role.value == "user"]
     assert said == sent
     assert (await client.status(thread_id)).refusals == ()
+    await close(client, thread_id)
+
+
+async def test_an_agent_that_has_not_changed_is_recorded_once(usual_client: Client, thread_id: str) -> None:
+    """The next run's lookup names the agent by its digest."""
+    client = usual_client
+    await client.send(thread_id, "one", agent_id="tester")
+    await answered(client, thread_id, 1)
+    await client.send(thread_id, "add")
+    assert await answered(client, thread_id, 2) == "the sum is 5"
+    payloads = Payloads(client.temporal.data_converter)
+    recorded = [
+        await payloads.value(moment.result, Resolution)
+        for history in await histories_of(client, thread_id)
+        for moment in moments_of(history.events)
+        if isinstance(moment, ActivityCompleted) and moment.activity_type == names.ACTIVITY_RESOLVE_AGENT
+    ]
+    assert [resolution.agent is not None for resolution in recorded] == [True, False]
     await close(client, thread_id)

@@ -175,6 +175,8 @@ class ResolveInput(Wire):
     """The newest revision of the loop that the scheduling worker knows."""
     in_task: Few[bool] = False
     """The run is, or belongs to, a background task: it gets the tool that cancels the task."""
+    known: Maybe[str] = None
+    """The digest of the last agent that this execution has recorded: the same one is not recorded again."""
     in_flight: Few[bool] = False
     """A run in flight needs the agent, for a handoff or as a sub-agent: it waits longer for a worker that has it."""
     tenant: Maybe[str] = None
@@ -205,7 +207,8 @@ class WorkerDescription(Wire):
 class Resolution(Wire):
     """What `resolve_agent` records: the agent, and facts about the worker and the cluster."""
 
-    agent: ResolvedAgent
+    agent: Maybe[ResolvedAgent] = None
+    """Absent if it is the one that the lookup names as known."""
     search_attributes: Few[tuple[str, ...]] = ()
     """Those of our search attributes that the namespace has; one that it lacks would leave the run stuck."""
     budget: HistoryBudget = HistoryBudget()

@@ -196,7 +196,8 @@ class ConversationReader:
         conversation, id, result = self.conversation, moment.activity_id, moment.result
         match moment.activity_type:
             case names.ACTIVITY_RESOLVE_AGENT:
-                conversation.agents.append((await self._payloads.value(result, Resolution)).agent)
+                if agent := (await self._payloads.value(result, Resolution)).agent:
+                    conversation.agents.append(agent)
             case names.ACTIVITY_RESTORE:
                 self._restore(await self._payloads.value(result, TranscriptTail))
             case names.ACTIVITY_COMPACT:

@@ -234,6 +234,7 @@ class AgentRun(Signals):
         self._archives = Archives(self._history, snapshot.segments, number=thread.counters.archives)
         self._log = EventLog(thread.counters.events - len(snapshot.events), snapshot.events)
         self._activities.worker.learn(snapshot.search_attributes, snapshot.budget)
+        self._activities.agent = thread.run.resolved if thread.run else None
         self._visibility = Visibility(self._history, snapshot.status)
         self._fork_points = ForkPoints(thread.transcript.length)
         self._take(Advance(thread, pending_commands(thread)))

@@ -110,6 +110,8 @@ class Activities:
         self._local = LocalResults()
         self._deliveries: set[str] = set()
         self._digest: tuple[ResolvedAgent, str] | None = None
+        self.agent: ResolvedAgent | None = None
+        """The last that was resolved, as this execution's history has it."""
         self.worker = WorkerFacts(history)
         self.priority = Priority.default
         """Of what is scheduled next, as far as it is not inherited."""
@@ -158,6 +160,7 @@ class Activities:
                     agent_id=command.agent_id,
                     revision=REVISION,
                     in_task=command.in_task,
+                    known=self._digest_of(self.agent) if self.agent else None,
                     in_flight=_is_in_flight(command, identity),
                     tenant=identity.tenant,
                     user=identity.user,
@@ -358,7 +361,10 @@ class Activities:
             case ResolveAgent():
                 resolution = _decoded(returned, Resolution)
                 self.worker.learn(resolution.search_attributes, resolution.budget)
-                return AgentResolved(command.id, resolution.agent, resolution.revision)
+                self.agent = resolution.agent or self.agent
+                if self.agent is None:
+                    raise ValueError("it has no agent")
+                return AgentResolved(command.id, self.agent, resolution.revision)
             case Infer():
                 return InferenceReturned(command.id, _decoded(returned, ModelResponse))
             case Compact():

@@ -179,7 +179,8 @@ async def _first_agents(payloads: Payloads, events: Sequence[HistoryEvent]) -> l
                 run = unpack(snapshot).thread.run if isinstance(snapshot, dict) else None
                 agents += [run.resolved] if run is not None and run.resolved is not None else []
             case ActivityCompleted(activity_type=names.ACTIVITY_RESOLVE_AGENT, result=result):
-                agents.append((await payloads.value(result, Resolution)).agent)
+                if agent := (await payloads.value(result, Resolution)).agent:
+                    agents.append(agent)
             case _:
                 pass
     return agents
