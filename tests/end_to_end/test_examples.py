@@ -113,7 +113,8 @@ async def test_agents_in_a_file_run_with_the_tool_that_is_code() -> None:
 
 
 def test_the_code_and_the_file_of_the_page_on_registries_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (code,) = blocks_of("docs/registries.md")
+    code, dependencies = blocks_of("docs/registries.md")
+    exec(dependencies, {"__name__": "dependencies"})
     (file,) = blocks_of("docs/registries.md", "toml")
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents/support.toml").write_text(file)
