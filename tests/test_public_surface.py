@@ -26,6 +26,7 @@ from tests.support.sandboxed.plain_import import PlainImport
 from wakeful import Client
 
 EXPORTS = [
+    "Adapter",
     "AfterInference",
     "AfterToolExecute",
     "Agent",
@@ -130,6 +131,7 @@ EXPORTS = [
     "RunEnd",
     "RunFinish",
     "RunIdentity",
+    "RunMode",
     "RunRequest",
     "RunResult",
     "RunStart",
@@ -175,6 +177,7 @@ EXPORTS = [
     "ToolDescriptor",
     "ToolError",
     "ToolGate",
+    "ToolKind",
     "ToolMode",
     "ToolPattern",
     "ToolResult",

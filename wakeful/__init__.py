@@ -99,7 +99,17 @@ if TYPE_CHECKING:
     from wakeful.contract.model_settings import InferenceOverrides, ModelSettings
     from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
     from wakeful.contract.requests import RunRequest
-    from wakeful.contract.runs import OnBusy, Priority, RunIdentity, RunResult, RunStatus, ThreadMode, Usage
+    from wakeful.contract.runs import (
+        Adapter,
+        OnBusy,
+        Priority,
+        RunIdentity,
+        RunMode,
+        RunResult,
+        RunStatus,
+        ThreadMode,
+        Usage,
+    )
     from wakeful.contract.state import StateMerge, StateScope
     from wakeful.contract.stopping import (
         ConsecutiveErrors,
@@ -122,7 +132,7 @@ if TYPE_CHECKING:
         UsagePart,
     )
     from wakeful.contract.tasks import TaskStatus
-    from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolResult, ToolStatus
+    from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolKind, ToolResult, ToolStatus
     from wakeful.contract.views import PermissionsView, QueuedMessage, RuleScope, ScopedRule, StatusView
     from wakeful.permissions.parsing import parse_pattern
     from wakeful.permissions.patterns import ToolPattern
@@ -148,6 +158,7 @@ if TYPE_CHECKING:
     from wakeful_activities.providers.openai_responses.provider import OpenAIResponses
 
 __all__ = [
+    "Adapter",
     "AfterInference",
     "AfterToolExecute",
     "Agent",
@@ -252,6 +263,7 @@ __all__ = [
     "RunEnd",
     "RunFinish",
     "RunIdentity",
+    "RunMode",
     "RunRequest",
     "RunResult",
     "RunStart",
@@ -297,6 +309,7 @@ __all__ = [
     "ToolDescriptor",
     "ToolError",
     "ToolGate",
+    "ToolKind",
     "ToolMode",
     "ToolPattern",
     "ToolResult",
@@ -365,7 +378,7 @@ _EXPORTS = {
     "wakeful.contract.model_settings": "InferenceOverrides ModelSettings",
     "wakeful.contract.permissions": "Behavior PermissionPolicy Rule",
     "wakeful.contract.requests": "RunRequest",
-    "wakeful.contract.runs": "OnBusy Priority RunIdentity RunResult RunStatus ThreadMode Usage",
+    "wakeful.contract.runs": "Adapter OnBusy Priority RunIdentity RunMode RunResult RunStatus ThreadMode Usage",
     "wakeful.contract.state": "StateMerge StateScope",
     "wakeful.contract.stopping": (
         "ConsecutiveErrors ContentMatch LoopDetection MaxRounds StopOnTool Timeout TokenBudget"
@@ -374,7 +387,7 @@ _EXPORTS = {
         "CallArgumentsPart CallEndPart CallStartPart ReasoningPart StartPart StopPart StreamPart TextPart UsagePart"
     ),
     "wakeful.contract.tasks": "TaskStatus",
-    "wakeful.contract.tools": "FrontendTool ToolDescriptor ToolResult ToolStatus",
+    "wakeful.contract.tools": "FrontendTool ToolDescriptor ToolKind ToolResult ToolStatus",
     "wakeful.contract.views": "PermissionsView QueuedMessage RuleScope ScopedRule StatusView",
     "wakeful.permissions.parsing": "parse_pattern",
     "wakeful.permissions.patterns": "ToolPattern",

@@ -9,7 +9,8 @@ import pytest
 from wakeful import ConfigurationError, GateCall, ToolResult, Verdict, gate
 from wakeful.contract.decisions import DecisionAction, ToolCallResume
 from wakeful.contract.gates import Block, SetResult
-from wakeful.contract.runs import RunIdentity
+from wakeful.contract.runs import Adapter, RunIdentity, RunMode
+from wakeful.contract.tools import ToolDescriptor, ToolKind
 
 
 def call(**changes: Any) -> GateCall:
@@ -86,3 +87,29 @@ def test_a_deadline_must_be_finite(seconds: float) -> None:
         call().suspend("Pay?", expires_after=seconds)
     with pytest.raises(ValueError, match=r"escalate_after is .*; it must be a finite number of seconds above 0"):
         call().suspend("Pay?", escalate_after=seconds)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("write_file", "edit"),
+        ("searchAndReplace", "edit"),
+        ("grep_files", "search"),
+        ("get_weather", "read"),
+        ("run_command", "execute"),
+        ("thread_target", "other"),
+    ],
+)
+def test_a_gate_sees_the_kind_of_tool_that_is_declared_or_that_its_name_suggests_b236(name: str, kind: str) -> None:
+    seen = call(tool_name=name)
+    assert seen.tool_kind == kind
+    declared = ToolDescriptor(id=name, name=name, declared_kind=ToolKind.EXECUTE)
+    assert call(tool_name=name, tool=declared).tool_kind is ToolKind.EXECUTE
+
+
+def test_a_gate_sees_the_mode_of_the_run_and_that_a_call_is_resumed_b235() -> None:
+    identity = RunIdentity(thread_id="t", run_id="r", agent_id="a", run_mode=RunMode.SCHEDULED, adapter=Adapter.A2A)
+    seen = call(identity=identity)
+    assert (seen.run_mode, seen.identity.adapter) == (RunMode.SCHEDULED, Adapter.A2A)
+    resumed = call(identity=identity, resume=ToolCallResume(action=DecisionAction.RESUME))
+    assert resumed.run_mode is RunMode.RESUME

@@ -16,7 +16,8 @@ from wakeful.authoring.suspend import SuspendableCall
 from wakeful.contract.decisions import DecisionAction, SuspensionTicket, ToolCallResume
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
-from wakeful.contract.tools import ToolDescriptor, ToolResult
+from wakeful.contract.runs import RunMode
+from wakeful.contract.tools import ToolDescriptor, ToolKind, ToolResult, kind_of
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,16 @@ class GateCall(SuspendableCall[Suspend], Generic[D_co]):
     """True when the model has just asked for the call, False just before it runs: earlier calls have run since."""
     deps: D_co = field(default=cast("D_co", None), repr=False)
     """The value of the registry's lifespan; None if it has none."""
+
+    @property
+    def run_mode(self) -> RunMode:
+        """Why the call runs: `resume` if a decision has resumed it, or else the mode of its run."""
+        return self.identity.mode_of_call(is_resumed=self.resume is not None)
+
+    @property
+    def tool_kind(self) -> ToolKind:
+        """What the tool does: what it declares, or what its name suggests."""
+        return kind_of(self.tool_name) if self.tool is None else self.tool.kind
 
     @property
     def approved(self) -> bool:

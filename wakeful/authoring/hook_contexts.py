@@ -25,8 +25,8 @@ from wakeful.contract.gates import Block, SetResult, Suspend
 from wakeful.contract.hooks import EmittedEvent
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import Message, ToolCall
-from wakeful.contract.runs import RunIdentity, RunResult
-from wakeful.contract.tools import ToolDescriptor, ToolResult, ToolStatus
+from wakeful.contract.runs import RunIdentity, RunMode, RunResult
+from wakeful.contract.tools import ToolDescriptor, ToolKind, ToolResult, ToolStatus, kind_of
 
 
 class NoSettings(Written):
@@ -65,6 +65,11 @@ class HookContext(Requesting, Generic[S, D_co]):
     def user(self) -> str | None:
         """The user for whom the run acts."""
         return self.identity.user
+
+    @property
+    def run_mode(self) -> RunMode:
+        """Why the run is under way; in the hooks of a tool call, `resume` if a decision has resumed the call."""
+        return self.identity.run_mode
 
     def emit(self, name: str, payload: JsonValue = None) -> None:
         """Emit an event to everyone who watches the thread.
@@ -127,6 +132,16 @@ class ToolGate(SuspendableCall[None], HookContext[S, D_co]):
     """True when the model has just asked for the call, False just before it runs."""
 
     @property
+    def run_mode(self) -> RunMode:
+        """Why the call runs: `resume` if a decision has resumed it, or else the mode of its run."""
+        return self.identity.mode_of_call(is_resumed=self.resume is not None)
+
+    @property
+    def tool_kind(self) -> ToolKind:
+        """What the tool does: what it declares, or what its name suggests."""
+        return kind_of(self.tool_name) if self.tool is None else self.tool.kind
+
+    @property
     def approved(self) -> bool:
         """Whether a decision has resumed the call. Check this before you suspend, or the call suspends for ever."""
         return self.resume is not None and self.resume.action is DecisionAction.RESUME
@@ -151,6 +166,16 @@ class BeforeToolExecute(HookContext[S, D_co]):
     tool: ToolDescriptor | None = None
     resume: ToolCallResume | None = None
 
+    @property
+    def run_mode(self) -> RunMode:
+        """Why the call runs: `resume` if a decision has resumed it, or else the mode of its run."""
+        return self.identity.mode_of_call(is_resumed=self.resume is not None)
+
+    @property
+    def tool_kind(self) -> ToolKind:
+        """What the tool does: what it declares, or what its name suggests."""
+        return kind_of(self.call.name) if self.tool is None else self.tool.kind
+
     def set_result(self, data: Any) -> None:
         """Do not run the call; use this as its result: any JSON value, or a `ToolResult` that is not pending."""
         if self.requests.result is None:
@@ -165,6 +190,16 @@ class AfterToolExecute(HookContext[S, D_co]):
     result: ToolResult
     tool: ToolDescriptor | None = None
     resume: ToolCallResume | None = None
+
+    @property
+    def run_mode(self) -> RunMode:
+        """Why the call runs: `resume` if a decision has resumed it, or else the mode of its run."""
+        return self.identity.mode_of_call(is_resumed=self.resume is not None)
+
+    @property
+    def tool_kind(self) -> ToolKind:
+        """What the tool does: what it declares, or what its name suggests."""
+        return kind_of(self.call.name) if self.tool is None else self.tool.kind
 
     def set_result(self, data: Any) -> None:
         """Replace the result: with any JSON value, or a `ToolResult` that is not pending."""

@@ -22,6 +22,7 @@ from wakeful.authoring.tool_schema import argument_model, parameters_schema
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.errors import ConfigurationError, ToolError, ToolErrorKind, validation_problems
 from wakeful.contract.mail import AGENT_MESSAGE_LIMIT
+from wakeful.contract.runs import RunMode
 from wakeful.contract.tools import (
     DEFAULT_HEARTBEAT_SECONDS,
     DEFAULT_QUEUE_SECONDS,
@@ -225,6 +226,11 @@ class ToolContext(SuspendableCall[NoReturn], Requesting, Generic[D_co]):
     def cancelled(self) -> bool:
         """Whether the run has cancelled this call. Async tools are cancelled as well; sync tools should poll this."""
         return self.cancelled_source()
+
+    @property
+    def run_mode(self) -> RunMode:
+        """Why the call runs: `resume` if a decision has resumed it, or else the mode of its run."""
+        return self.identity.mode_of_call(is_resumed=self.resume_input is not None)
 
     def report(
         self,

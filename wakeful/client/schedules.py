@@ -30,7 +30,7 @@ from wakeful.contract.budgets import Budget
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.limits import cut
 from wakeful.contract.requests import TITLE_LENGTH, RunRequest, ScheduledSend, Submission, title_of
-from wakeful.contract.runs import OnBusy
+from wakeful.contract.runs import OnBusy, RunMode
 
 FIRING_SUFFIX = "-2026-11-17T09:00:00Z"
 """What Temporal appends to the id of each firing, which is a thread's."""
@@ -96,10 +96,22 @@ class Schedules:
         metadata = dict(metadata or {})
         with rejecting_invalid():
             request = RunRequest(
-                agent_id=agent_id, input=text, budget=budget, tenant=tenant, user=user, metadata=metadata
+                agent_id=agent_id,
+                input=text,
+                budget=budget,
+                tenant=tenant,
+                user=user,
+                metadata=metadata,
+                run_mode=RunMode.SCHEDULED,
             )
             submission = Submission(
-                input=text, agent_id=agent_id, on_busy=OnBusy(on_busy), tenant=tenant, user=user, metadata=metadata
+                input=text,
+                agent_id=agent_id,
+                on_busy=OnBusy(on_busy),
+                tenant=tenant,
+                user=user,
+                metadata=metadata,
+                run_mode=RunMode.SCHEDULED,
             )
         if thread_id is None:
             action = self._start(schedule_id, request)

@@ -15,7 +15,7 @@ from wakeful.contract.messages import Message
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import Outcome
 from wakeful.contract.permissions import Rule
-from wakeful.contract.runs import Priority, RunIdentity
+from wakeful.contract.runs import Adapter, Priority, RunIdentity, RunMode
 from wakeful.contract.segments import SegmentRef
 from wakeful.contract.tasks import Task
 from wakeful.contract.tools import ToolDescriptor
@@ -60,6 +60,8 @@ class UnreadMessage(Wire):
     live: Few[bool] = False
     user: Maybe[str] = None
     metadata: Few[dict[str, JsonValue]] = {}
+    run_mode: Maybe[RunMode] = None
+    adapter: Maybe[Adapter] = None
 
 
 class Carryover(Wire):

@@ -16,7 +16,16 @@ from wakeful.contract.missing import MissingReport
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import ID_LENGTH
 from wakeful.contract.permissions import Rule
-from wakeful.contract.runs import LONGEST_EXPIRE_AFTER, OnBusy, OnError, Origin, Priority, ThreadMode
+from wakeful.contract.runs import (
+    LONGEST_EXPIRE_AFTER,
+    Adapter,
+    OnBusy,
+    OnError,
+    Origin,
+    Priority,
+    RunMode,
+    ThreadMode,
+)
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult, SubagentContext
 from wakeful.contract.tools import FrontendTool
 
@@ -82,6 +91,10 @@ class RunRequest(Written):
     """How Temporal orders the tasks of the thread and its sub-agents, instead of its agent's."""
     subagent: Maybe[SubagentContext] = None
     """Of a sub-agent: what its parent passes on."""
+    run_mode: Maybe[RunMode] = None
+    """Why the run starts, for gates and hooks; by default `foreground`, or `internal_wake` if only mail starts it."""
+    adapter: Maybe[Adapter] = None
+    """The protocol by which the request came; `internal` by default."""
 
     @model_validator(mode="after")
     def _has_something_to_say(self) -> "RunRequest":
@@ -135,6 +148,9 @@ class Submission(Written):
     """The user for whom the run acts that they start."""
     metadata: Few[Metadata] = {}
     """What tools, hooks, gates and permission rules of that run can read."""
+    run_mode: Maybe[RunMode] = None
+    adapter: Maybe[Adapter] = None
+    """As in a request, for the run that they start."""
 
     @property
     def messages(self) -> tuple[InputMessage, ...]:

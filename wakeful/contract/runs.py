@@ -71,6 +71,38 @@ class Origin(StrEnum):
     INTERNAL = "internal"
 
 
+class RunMode(StrEnum):
+    """Why a run is under way, as gates and hooks see it."""
+
+    FOREGROUND = "foreground"
+    """A message asked for it."""
+    SCHEDULED = "scheduled"
+    """A schedule started it."""
+    RESUME = "resume"
+    """Of a tool call: a decision has resumed it."""
+    INTERNAL_WAKE = "internal_wake"
+    """Mail or the end of a task started it."""
+
+
+class Adapter(StrEnum):
+    """The protocol by which the message came that began a run."""
+
+    INTERNAL = "internal"
+    """Wakeful's own client, or a signal."""
+    ACP = "acp"
+    AI_SDK = "ai_sdk"
+    AG_UI = "ag_ui"
+    A2A = "a2a"
+
+
+def _is_foreground(mode: RunMode) -> bool:
+    return mode is RunMode.FOREGROUND
+
+
+def _is_internal(adapter: Adapter) -> bool:
+    return adapter is Adapter.INTERNAL
+
+
 class TaskRef(Wire):
     """A background task: the workflow that runs it, and the thread that owns it."""
 
@@ -109,6 +141,12 @@ class RunIdentity(Wire):
     """The tenant that the thread belongs to."""
     user: Maybe[str] = None
     """The user for whom the run acts: of the message that began it."""
+    run_mode: Annotated[RunMode, Field(exclude_if=_is_foreground)] = RunMode.FOREGROUND
+    adapter: Annotated[Adapter, Field(exclude_if=_is_internal)] = Adapter.INTERNAL
+
+    def mode_of_call(self, *, is_resumed: bool) -> RunMode:
+        """The mode in which a tool call runs."""
+        return RunMode.RESUME if is_resumed else self.run_mode
 
     @property
     def is_task(self) -> bool:

@@ -117,6 +117,8 @@ def _submitted(payload: object) -> Fact:
         submission.tenant,
         submission.user,
         submission.metadata,
+        submission.run_mode,
+        submission.adapter,
     )
 
 

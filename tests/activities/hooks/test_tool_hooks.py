@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from tests.activities.hooks.world import RESUMED, VISITS, World, adding, fails, plugin
+from tests.activities.hooks.world import IDENTITY, RESUMED, VISITS, World, adding, fails, plugin
 from wakeful import (
     AfterToolExecute,
     BeforeToolExecute,
     ToolGate,
 )
 from wakeful.contract.hooks import EmittedEvent, HookEffects, HookFailure
-from wakeful.contract.runs import StopDetail
-from wakeful.contract.tools import ToolOutcome, ToolResult
+from wakeful.contract.runs import Adapter, RunMode, StopDetail
+from wakeful.contract.tools import ToolKind, ToolOutcome, ToolResult
 from wakeful_activities.results import RESULT_LIMIT
 
 
@@ -120,3 +120,18 @@ async def test_a_call_is_not_executed_when_a_hook_ends_the_run(phase: str) -> No
         report = HookFailure(plugin="p", phase=phase, error="RuntimeError: oh no")
         effects = HookEffects(base=4, failures=(report,))
         assert skipped == ToolOutcome(result=ToolResult.rejected("pay", why), blocked=why, effects=effects)
+
+
+async def test_hooks_of_a_call_see_its_kind_the_mode_of_its_run_and_that_it_is_resumed_b052() -> None:
+    seen: list[Any] = []
+
+    def note(ctx: ToolGate | BeforeToolExecute | AfterToolExecute) -> None:
+        seen.append((ctx.tool_kind, ctx.run_mode, ctx.identity.adapter))
+
+    world = World(plugin("p", tool_gate=note, before_tool_execute=note, after_tool_execute=note))
+    identity = IDENTITY.model_copy(update={"run_mode": RunMode.SCHEDULED, "adapter": Adapter.A2A})
+    await world.call_tool("look", identity=identity)
+    assert seen == [(ToolKind.READ, RunMode.SCHEDULED, Adapter.A2A)] * 3
+    seen.clear()
+    await world.call_tool("look", identity=identity, resume=RESUMED)
+    assert seen == [(ToolKind.READ, RunMode.RESUME, Adapter.A2A)] * 3

@@ -16,7 +16,7 @@ from wakeful.contract.mail import AgentMessage, TaskEvent
 from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
-from wakeful.contract.runs import NO_USAGE, OnBusy, Usage
+from wakeful.contract.runs import NO_USAGE, Adapter, OnBusy, RunMode, Usage
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult
 from wakeful.contract.tools import ToolOutcome
 
@@ -168,6 +168,8 @@ class MessagesSubmitted:
     tenant: str | None = None
     user: str | None = None
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+    run_mode: RunMode | None = None
+    adapter: Adapter | None = None
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,9 @@ class Submitted:
     """Its sender watches the run that reads it."""
     user: str | None = None
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
-    """Of the run that it begins."""
+    run_mode: RunMode | None = None
+    adapter: Adapter | None = None
+    """All four are those of the run that it begins."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import TOOL_DELEGATE
 from wakeful.contract.permissions import Behavior
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import Origin
+from wakeful.contract.runs import Adapter, Origin, RunMode
 from wakeful.contract.subagents import SubagentContext
 from wakeful.contract.tools import RuntimeKind, RuntimeTool
 from wakeful.loop.calls.batch import ResumingCall, RunningCall, Startable
@@ -96,6 +96,9 @@ def start_subagent(
             metadata=dict(run.metadata),
             priority=thread.own_priority,
             origin=Origin.SUBAGENT,
+            # What gates forbid in a scheduled run, its sub-agents must not do either.
+            run_mode=None if identity.run_mode is RunMode.FOREGROUND else identity.run_mode,
+            adapter=None if identity.adapter is Adapter.INTERNAL else identity.adapter,
             # A rule that allows would widen what the sub-agent's own policy asks about.
             permissions=tuple(rule for rule in run.permissions if rule.behavior is not Behavior.ALLOW),
             subagent=context,

@@ -41,6 +41,8 @@ def begin(
             live=request.live,
             user=request.user,
             metadata=request.metadata,
+            run_mode=request.run_mode,
+            adapter=request.adapter,
         )
         for index, written in enumerate(request.messages)
     )
@@ -101,6 +103,8 @@ def _unread(unread: UnreadMessage) -> Submitted:
         live=unread.live,
         user=unread.user,
         metadata=unread.metadata,
+        run_mode=unread.run_mode,
+        adapter=unread.adapter,
     )
 
 

@@ -11,7 +11,7 @@ from wakeful.contract.inference import Source
 from wakeful.contract.messages import Message
 from wakeful.contract.outcomes import OutcomeStatus, remembered_id
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import NO_USAGE, OnBusy, Origin, ThreadMode
+from wakeful.contract.runs import NO_USAGE, Adapter, OnBusy, Origin, RunMode, ThreadMode
 from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.events import run_start
 from wakeful.loop.machine.facts import MessagesSubmitted, Submitted
@@ -68,6 +68,8 @@ def accept(thread: Thread, fact: MessagesSubmitted, *, now: int) -> Advance:
                 live=fact.live,
                 user=fact.user,
                 metadata=fact.metadata,
+                run_mode=fact.run_mode,
+                adapter=fact.adapter,
             )
         )
     return accept_submitted(thread, tuple(submitted), fact.on_busy, now=now)
@@ -173,12 +175,15 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
     user, metadata = first.user, first.metadata
     if is_first and user is None and not metadata:
         user, metadata = thread.identity.user, thread.inherited_metadata
+    origin = _origin(thread, taken)
     identity = thread.identity.model_copy(
         update={
             "run_id": ids.run_id(thread.seed, number),
             "agent_id": agent_id,
-            "origin": _origin(thread, taken),
+            "origin": origin,
             "user": user,
+            "run_mode": first.run_mode or (RunMode.INTERNAL_WAKE if origin is Origin.INTERNAL else RunMode.FOREGROUND),
+            "adapter": first.adapter or Adapter.INTERNAL,
         }
     )
     inherited = thread.inherited_permissions if is_first else ()
@@ -240,6 +245,9 @@ def _needs_own_run(thread: Thread, later: Submitted) -> bool:
         return False  # there will be no other run
     answers = thread.active_agent or thread.identity.agent_id
     if later.overrides is not None or later.agent_id not in (None, answers):
+        return True
+    # Gates may allow less in a scheduled run than in one that a person asked for.
+    if later.run_mode not in (None, thread.identity.run_mode):
         return True
     # What it asks for must not be done for the user of another message.
     is_of_run = later.user in (None, thread.identity.user)

@@ -219,6 +219,8 @@ def _unread(later: Submitted) -> UnreadMessage:
         live=later.live,
         user=later.user,
         metadata=dict(later.metadata),
+        run_mode=later.run_mode,
+        adapter=later.adapter,
     )
 
 

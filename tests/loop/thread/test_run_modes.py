@@ -1,0 +1,56 @@
+"""Why a run is under way, and by which protocol its message came, as gates and hooks see them."""
+
+from tests.loop.children import delegate_call, mail_received, make_parent
+from tests.loop.driving import NO_INPUT, THREAD, Driver, after_continue_as_new, asks, input_message, says
+from wakeful.contract.runs import Adapter, Origin, RunMode
+from wakeful.loop.machine.commands import StartChild
+from wakeful.loop.machine.facts import MessagesSubmitted
+from wakeful.loop.thread.views import carryover
+
+SCHEDULED = MessagesSubmitted((input_message("s1"),), run_mode=RunMode.SCHEDULED, adapter=Adapter.A2A)
+
+
+def mode_of(driver: Driver) -> tuple[RunMode, Adapter, Origin]:
+    identity = driver.thread.identity
+    return identity.run_mode, identity.adapter, identity.origin
+
+
+def test_a_run_has_the_mode_and_the_adapter_of_the_message_that_begins_it_b592() -> None:
+    """B-600"""
+    driver = Driver(request=THREAD.model_copy(update={"run_mode": RunMode.SCHEDULED, "adapter": Adapter.AG_UI}))
+    assert mode_of(driver) == (RunMode.SCHEDULED, Adapter.AG_UI, Origin.USER)
+    driver.model(says("Hello!"))
+    driver.submit("m1")
+    driver.resolve()
+    assert mode_of(driver) == (RunMode.FOREGROUND, Adapter.INTERNAL, Origin.USER)
+    driver.model(says("Hello!"))
+    driver.feed(mail_received("msg_1"))
+    assert mode_of(driver) == (RunMode.INTERNAL_WAKE, Adapter.INTERNAL, Origin.INTERNAL)
+
+
+def test_a_scheduled_message_waits_for_a_run_of_its_own() -> None:
+    driver = Driver(request=THREAD)
+    driver.feed(SCHEDULED)
+    driver.model(says("Hello!"))
+    driver.resolve()
+    assert mode_of(driver) == (RunMode.SCHEDULED, Adapter.A2A, Origin.USER)
+    assert driver.thread.counters.runs == 2
+
+
+def test_an_unread_message_keeps_its_mode_and_its_adapter() -> None:
+    driver = Driver(request=THREAD)
+    driver.feed(SCHEDULED)
+    (queued,) = after_continue_as_new(driver.thread).queued
+    assert (queued.run_mode, queued.adapter) == (RunMode.SCHEDULED, Adapter.A2A)
+    driver.cancel(close=True)
+    driver.cancel_in_flight()
+    woken = Driver(request=NO_INPUT, carryover=carryover(driver.thread))
+    assert mode_of(woken) == (RunMode.SCHEDULED, Adapter.A2A, Origin.USER)
+
+
+def test_sub_agents_have_the_mode_of_their_parent() -> None:
+    for mode in (None, RunMode.SCHEDULED):
+        driver = Driver(make_parent(), request=THREAD.model_copy(update={"run_mode": mode}))
+        driver.model(asks(delegate_call("c1")))
+        (child,) = driver.commands_of(StartChild)
+        assert (child.request.run_mode, child.request.adapter) == (mode, None)
