@@ -33,6 +33,8 @@ from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
+from wakeful.history.conversation import Conversation
+from wakeful.history.decoder import ExecutionRef
 from wakeful_activities import HistoryCache
 
 ALLOW, ASK, DENY = Behavior.ALLOW, Behavior.ASK, Behavior.DENY
@@ -255,23 +257,21 @@ async def test_a_call_without_an_agent_is_not_gated() -> None:
     assert (outcome.result.data, gated) == ("paid 5000", [])
 
 
-async def test_a_call_whose_agent_cannot_be_read_is_not_executed_and_says_so() -> None:
+@pytest.mark.parametrize(
+    ("field", "why"),
+    [("agent", "its gates could not be evaluated"), ("metadata_digest", "the metadata of its run could not be read")],
+)
+async def test_a_call_whose_agent_or_metadata_cannot_be_read_is_not_executed_and_says_so(field: str, why: str) -> None:
     class Unreachable(HistoryCache):
-        async def agent(self, digest: str) -> ResolvedAgent:
+        async def _read(self, execution: ExecutionRef) -> Conversation:
             raise ConnectionError("history is out of reach")
 
     registry, agent, _, _ = registered(gates=[modest])
     input = ToolCallInput(
-        call=ToolCall(id="c", name="pay", arguments={"amount": 1}),
-        identity=IDENTITY,
-        idempotency_key="k",
-        agent=agent.digest(),
-    )
+        call=ToolCall(id="c", name="pay", arguments={"amount": 1}), identity=IDENTITY, idempotency_key="k"
+    ).model_copy(update={field: agent.digest()})
     with activities(registry, Unreachable(cast("Client", None))) as made:
         outcome = await environment(tool=input.call.name).run(made.tools.call_tool, raw(input))
-    message = (
-        "The call was not executed, because its gates could not be evaluated: history is out of reach. "
-        "You can call it again."
-    )
+    message = f"The call was not executed, because {why}: history is out of reach. You can call it again."
     assert outcome == ToolOutcome(result=ToolResult.error("pay", message))
     assert executed == []
