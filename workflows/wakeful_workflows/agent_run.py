@@ -310,7 +310,8 @@ class AgentRun(Signals):
     def _perform(self) -> None:
         """Perform the pending commands, in order, as long as they have room; cancels wait for nothing."""
         identity, commands, is_held = self._current().identity, self._pending, self._waits_for_archive()
-        self._activities.priority = self._children.priority = priority_of(self._current())
+        if commands:
+            self._activities.priority = self._children.priority = priority_of(self._current())
         self._pending = []
         cancelled = {command.id for command in commands if isinstance(command, CancelWork)}
         for command in commands:
