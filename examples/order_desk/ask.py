@@ -18,6 +18,8 @@ async def main(tenant: str, order_id: str, text: str) -> None:
             OrderDesk.run, complaint, id=f"complaint-{tenant}-{order_id}", task_queue=TASK_QUEUE
         )
     )
+    # The SDK's native threads need a moment to leave Python; a program that ends right here may abort (SDK 1.35).
+    await asyncio.sleep(0.1)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,7 @@ async def main() -> None:
     async with worker_of(await connect()):
         print(f"the order desk is open: task queue {TASK_QUEUE!r}", flush=True)
         await stop.wait()
+    await asyncio.sleep(0.1)  # the SDK's native threads need a moment to leave Python (SDK 1.35)
 
 
 if __name__ == "__main__":

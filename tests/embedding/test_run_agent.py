@@ -1,7 +1,7 @@
 """Agents as children of a user's own workflow, in the sandbox, on the user's own worker."""
 
 import asyncio
-from typing import Any
+from typing import Any, assert_type
 
 import pytest
 from temporalio.client import Client as TemporalClient
@@ -9,9 +9,9 @@ from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError, Wor
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from tests.embedding.conftest import QUEUE, Counting
-from tests.embedding.desk import Ask, Asks, Quotes, Uncaught
-from wakeful import CallerError, Client
-from wakeful.workflow import run_agent
+from tests.embedding.desk import Ask, Asks, Quote, Quotes, Uncaught
+from wakeful import CallerError, Client, RunResult
+from wakeful.workflow import AgentHandle, run_agent, start_agent
 
 BOUND_SECONDS = 60
 
@@ -112,6 +112,15 @@ async def test_an_error_of_an_agent_that_a_workflow_does_not_catch_fails_it(agen
 async def test_agents_run_in_workflows_only() -> None:
     with pytest.raises(CallerError, match=r"work in a workflow; elsewhere, use wakeful\.Client"):
         await run_agent("talker", "hello")
+
+
+async def typed() -> None:
+    """Checked by mypy, as the rest of the tests is: `make check` fails if a line here has another type."""
+    assert_type(await run_agent("quoter", "hello", output_type=Quote), Quote)
+    assert_type(await run_agent("talker", "hello"), RunResult)
+    assert_type(await start_agent("quoter", "hello", output_type=Quote), AgentHandle[Quote])
+    assert_type(await start_agent("talker", "hello"), AgentHandle[RunResult])
+    await run_agent("talker", "hello", time_out=3)  # type: ignore[call-overload]
 
 
 async def _start(agents: Client, id: str, ask: Ask) -> WorkflowHandle[Any, str]:
