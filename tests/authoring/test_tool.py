@@ -257,6 +257,25 @@ def test_a_message_for_the_owner_of_a_task_goes_to_the_sink() -> None:
         context().emit_message("x" * 200_000)
 
 
+def test_what_a_tool_shows_goes_to_the_sinks_as_it_was_then() -> None:
+    """B-242: a patch that is not a list is one operation; without a sink, nothing happens."""
+    shown: list[object] = []
+    ctx = context(
+        stream_sink=shown.append,
+        activity_sink=lambda kind, content: shown.append((kind, content)),
+        patch_sink=lambda kind, patch: shown.append((kind, patch)),
+    )
+    plan: dict[str, JsonValue] = {"done": 0}
+    done: dict[str, JsonValue] = {"op": "replace", "path": "/done", "value": 1}
+    for each in (ctx, context()):
+        each.stream("one")
+        each.show_activity("plan", plan)
+        each.patch_activity("plan", done)
+        each.patch_activity("plan", [done, done])
+    plan["done"] = 9
+    assert shown == ["one", ("plan", {"done": 0}), ("plan", (done,)), ("plan", (done, done))]
+
+
 def test_the_payload_of_an_event_must_be_short_enough_for_a_model() -> None:
     with pytest.raises(ValueError, match="'found' has 200,002 characters; at most 200,000 are allowed"):
         context().emit("found", "x" * 200_000)

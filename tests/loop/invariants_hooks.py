@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from wakeful.contract.events import RunFinish, StateConflict, StateSnapshot
+from pydantic import JsonValue
+
+from wakeful.contract.events import RunFinish, StateConflict, StateDelta, StateSnapshot
 from wakeful.contract.hooks import HookEffects, LifecyclePhase
+from wakeful.contract.json_patch import patched
 from wakeful.loop.machine.commands import Infer, RunHooks
 from wakeful.loop.machine.facts import Fact, HooksReturned, InferenceReturned, ToolReturned
 from wakeful.loop.machine.state import Advance, Thread
@@ -19,6 +22,8 @@ class HookChecks:
     ran: set[tuple[str, LifecyclePhase]] = field(default_factory=set)
     steps: set[tuple[str, int]] = field(default_factory=set)
     shown: int = 0
+    state: JsonValue = None
+    """The state as a watcher knows it."""
 
     def effects_of(self, fact: Fact) -> HookEffects | None:
         match fact:
@@ -41,16 +46,19 @@ class HookChecks:
                 self._step_ends(run_id, command.ended_step)
         assert moved.thread.agent_state.revision >= before.agent_state.revision
         for event in moved.events:
-            if isinstance(event, StateSnapshot):
-                assert isinstance(event.snapshot, dict)
-                revision = event.snapshot["revision"]
+            if isinstance(event, StateSnapshot | StateDelta):
+                self.state = event.snapshot if isinstance(event, StateSnapshot) else patched(self.state, event.delta)
+                assert isinstance(self.state, dict)
+                revision = self.state["revision"]
                 assert isinstance(revision, int)
-                assert revision > self.shown, "a snapshot has a new revision"
+                assert revision > self.shown, "the state has a new revision"
                 self.shown = revision
             if isinstance(event, StateConflict):
                 assert event.key in EXCLUSIVE, "a mergeable write is never refused"
             if isinstance(event, RunFinish) and event.run_id == run_id:
                 assert self.shown == moved.thread.agent_state.revision, "watchers have seen the final state of the run"
+                values = moved.thread.agent_state.view.values
+                assert not self.shown or self.state == {"revision": self.shown, "extensions": values}
 
     def _runs(self, run_id: str, command: RunHooks) -> None:
         assert command.phases

@@ -93,6 +93,11 @@ DIGGING = Digging()
 async def dig(depth: int, ctx: ToolContext) -> str:
     """Dig, and report progress."""
     for metre in range(1, depth + 1):
+        ctx.stream(f"metre {metre} ")
+        if metre == 1:
+            ctx.show_activity("hole", {"depth": 1})
+        else:
+            ctx.patch_activity("hole", {"op": "replace", "path": "/depth", "value": metre})
         ctx.report(f"metre {metre}", progress=metre / depth, loaded=metre, total=depth)
         await DIGGING.wait()
     return f"dug {depth} metres"

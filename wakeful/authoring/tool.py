@@ -218,6 +218,9 @@ class ToolContext(SuspendableCall[NoReturn], Requesting, Generic[D_co]):
     profiles: Profiles = field(default_factory=Profiles, repr=False)
     """Data that is shared across threads. Sync tools use `profiles.wait`. Writes stay, even if the call fails."""
     progress_sink: ProgressSink = field(default=lambda _report: None, repr=False)
+    stream_sink: Callable[[str], None] = field(default=lambda _text: None, repr=False)
+    activity_sink: Callable[[str, JsonValue], None] = field(default=lambda _type, _content: None, repr=False)
+    patch_sink: Callable[[str, tuple[JsonValue, ...]], None] = field(default=lambda _type, _patch: None, repr=False)
     cancelled_source: Callable[[], bool] = field(default=lambda: False, repr=False)
     emit_sink: EmitSink = field(default=lambda _type, _payload: False, repr=False)
     message_sink: Callable[[str], bool] = field(default=lambda _text: False, repr=False)
@@ -243,6 +246,35 @@ class ToolContext(SuspendableCall[NoReturn], Requesting, Generic[D_co]):
         """Report progress. Live watchers see it; it is not written to history."""
         values = {"message": message, "progress": progress, "loaded": loaded, "total": total}
         self.progress_sink({name: value for name, value in values.items() if value is not None})
+
+    def stream(self, text: str) -> None:
+        """Show live watchers a piece of output while the tool works; it is not written to history.
+
+        The model reads only what the tool returns. Watchers see the pieces joined, a few times per second; of more than
+        16,000 characters between two heartbeats they see the end.
+        """
+        self.stream_sink(text)
+
+    def show_activity(self, activity_type: str, content: JsonValue) -> None:
+        """Show live watchers an activity of your own, such as a plan or a map, in place of the last one of its type.
+
+        It is not written to history.
+
+        Raises:
+            TypeError: the content is not JSON.
+            ValueError: the activities of the call have more than 32,000 bytes together.
+        """
+        self.activity_sink(activity_type, json_copy(activity_type, content))
+
+    def patch_activity(self, activity_type: str, patch: JsonValue) -> None:
+        """Change an activity that live watchers see by a JSON Patch (RFC 6902): an operation, or a list of them.
+
+        Raises:
+            TypeError: the patch is not JSON.
+            ValueError: it does not fit the activity, or that becomes too large.
+        """
+        operations = json_copy(activity_type, patch)
+        self.patch_sink(activity_type, tuple(operations) if isinstance(operations, list) else (operations,))
 
     def emit(self, event_type: str, payload: JsonValue = None) -> bool:
         """Send an event to the owner of the background task that this call belongs to; the owner's model reads it.

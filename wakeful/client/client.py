@@ -30,11 +30,12 @@ from wakeful.client.watching.descendants import watch
 from wakeful.client.watching.heartbeat_feed import HeartbeatFeeds
 from wakeful.client.watching.reading import read_events, read_messages
 from wakeful.client.watching.retrying import OutageReporter, SharedCalls
+from wakeful.client.watching.snapshot import watch_from_snapshot
 from wakeful.client.watching.watcher import WatchContext
 from wakeful.contract import names
 from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, DecisionAction
-from wakeful.contract.errors import WakefulError
+from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import InputMessage, Message
@@ -273,6 +274,7 @@ class Client:
         after: int | Mapping[str, int] = 0,
         live: bool = False,
         descendants: bool = False,
+        snapshot: bool = False,
         on_trouble: Callable[[WakefulError], None] | None = None,
     ) -> AsyncIterator[EventRecord]:
         """The thread's events as they happen, until it ends, through all its executions.
@@ -285,13 +287,20 @@ class Client:
             live: also yield what is in flight between events: text, reasoning and calls while the model writes them,
                 and the progress of tools. Such records are `provisional`; drop them at a `stream_reset`.
             descendants: also yield the events of sub-agents, each between its parent's `child_started` and its end.
+            snapshot: begin with the thread as it is: a `messages_snapshot`, a `state_snapshot` if there is state, and
+                what waits.
             on_trouble: called once per outage: of the server, or of the workers while the thread has work for one.
 
         Raises:
             ThreadNotFound: no workflow has this id.
+            CallerError: `snapshot` is given together with `after` or `descendants`.
         """
         context = WatchContext(self.reader, self._shared_calls, self._heartbeat_feeds, OutageReporter(on_trouble))
-        return watch(context, thread_id, after=after, live=live, descendants=descendants)
+        if not snapshot:
+            return watch(context, thread_id, after=after, live=live, descendants=descendants)
+        if after or descendants:
+            raise CallerError("a stream that begins with a snapshot has no `after`, and is of one thread")
+        return watch_from_snapshot(context, thread_id, live=live)
 
     async def tree(self, thread_id: str) -> TreeNode:
         """The thread's run, with every sub-agent and background task that descends from it.

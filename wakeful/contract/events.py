@@ -160,10 +160,16 @@ class ToolCallDone(Wire):
 
 
 class ToolCallStreamDelta(Wire):
+    """Output of a running tool, for live watchers; history has what the tool returns."""
+
     event_type: Literal["tool_call_stream_delta"] = "tool_call_stream_delta"
     id: str
     name: str
     delta: str
+    skipped: Few[int] = 0
+    """Characters before this delta that were not shown: more came between two heartbeats than one carries."""
+    restarted: Few[bool] = False
+    """The call runs again after its worker was lost: drop what it has shown before."""
 
 
 class ToolCallResumed(Wire):

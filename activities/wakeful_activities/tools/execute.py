@@ -3,9 +3,9 @@
 import asyncio
 import copy
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ParamSpec
 
 from opentelemetry import trace
 from pydantic import JsonValue
@@ -32,9 +32,12 @@ from wakeful_activities.other_workers import Lacking, OtherWorkers, missing_befo
 from wakeful_activities.results import as_result, cut_to_fit
 from wakeful_activities.tools.emit import Emitter, emitting
 from wakeful_activities.tools.hooks import HookedCall
+from wakeful_activities.tools.live_output import LiveOutput
 from wakeful_activities.user_code import UserCode, contained, described
 
 _tracer = trace.get_tracer("wakeful")
+
+P = ParamSpec("P")
 
 ATTEMPTS = 10
 """How often a call that may be repeated is executed, if its workers are lost."""
@@ -184,7 +187,7 @@ class ToolActivity:
 
 
 class _Call:
-    """A call while it runs: its context, the progress it last reported, and whether it is cancelled."""
+    """A call while it runs: its context, what it shows to watchers, and whether it is cancelled."""
 
     def __init__(
         self,
@@ -207,7 +210,7 @@ class _Call:
         self.state = State(agent_id=input.identity.agent_id)
         self.has_returned = False
         """The tool neither raised nor suspended: its state and its requests take effect."""
-        self._reported: Mapping[str, JsonValue] | None = None
+        self._shown = LiveOutput(input.identity, activity.info().attempt)
 
     def context(self) -> ToolContext[Any]:
         input = self.input
@@ -224,7 +227,10 @@ class _Call:
             deps=self._deps,
             state=self.state,
             profiles=self._profiles(),
-            progress_sink=self._report,
+            progress_sink=self._showing(self._shown.report),
+            stream_sink=self._showing(self._shown.stream),
+            activity_sink=self._showing(self._shown.show),
+            patch_sink=self._showing(self._shown.patch),
             cancelled_source=self.cancelled.is_set,
             emit_sink=self._emit,
             requests=self.requests,
@@ -232,11 +238,15 @@ class _Call:
             metadata=copy.deepcopy(self.metadata),
         )
 
-    def _report(self, report: Mapping[str, JsonValue]) -> None:
-        """Heartbeat the progress soon, from any thread."""
-        self._reported = report
-        if self.beats is not None:
-            self._loop.call_soon_threadsafe(self.beats.news)
+    def _showing(self, show: Callable[P, None]) -> Callable[P, None]:
+        """Show something, and heartbeat it soon; from any thread."""
+
+        def shown(*args: P.args, **kwargs: P.kwargs) -> None:
+            show(*args, **kwargs)
+            if self.beats is not None:
+                self._loop.call_soon_threadsafe(self.beats.news)
+
+        return shown
 
     def _emit(self, event_type: str, payload: JsonValue) -> bool:
         return self.emitter is not None and self.emitter.emit(event_type, payload)
@@ -266,10 +276,11 @@ class _Call:
         return effects if self.has_returned and effects != HookEffects() else None
 
     def progress(self) -> tuple[Mapping[str, JsonValue] | Missing | None, ...]:
-        """The details of the next heartbeat: the progress, and what earlier attempts were missing."""
+        """The details of the next heartbeat: what the call shows, and what earlier attempts were missing."""
+        shown = self._shown.details()
         if self._missing is not None:
-            return (self._reported, self._missing)
-        return () if self._reported is None else (self._reported,)
+            return (shown, self._missing)
+        return () if shown is None else (shown,)
 
 
 def _not_read(tool_name: str, why: str, error: Exception) -> ToolOutcome:

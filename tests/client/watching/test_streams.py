@@ -19,7 +19,7 @@ from tests.support.watched import Watched
 from wakeful.client.client import Client
 from wakeful.client.watching.live import REWRITTEN
 from wakeful.contract.agents import HistoryBudget
-from wakeful.contract.events import ActivitySnapshot, EventRecord
+from wakeful.contract.events import ActivityDelta, ActivitySnapshot, EventRecord, ToolCallStreamDelta
 from wakeful.worker import WorkerSettings, running_worker
 
 TEXT = "".join(f"token{number} " for number in range(40))
@@ -138,7 +138,7 @@ def progress_of(record: EventRecord) -> dict[str, Any]:
 async def test_the_progress_of_a_tool_is_shown_while_it_runs(
     client: Client, provider: FakeProvider, thread_id: str
 ) -> None:
-    """B-241"""
+    """B-241, B-242: and its output and its activities; nothing of it is in history."""
     calls = (Call("c1", "dig", '{"depth": 2}'),)
     provider.will(Answer(calls=calls), Answer("Done."))
     await client.start("digger", "go", thread_id=thread_id, live=True)
@@ -148,16 +148,32 @@ async def test_the_progress_of_a_tool_is_shown_while_it_runs(
             DIGGING.seen()
         records = await watched.to_the_end()
         await check(client, thread_id, records)
-    shown = [progress_of(record) for record in records if isinstance(record.event, ActivitySnapshot)]
-    assert [(each["tool_name"], each["call_id"], each["progress"]) for each in shown] == [
-        ("dig", "1-1", 0.5),
-        ("dig", "1-1", 1.0),
+    live = [record for record in records if isinstance(record.event, LIVE)]
+    shown = [progress_of(record) for record in live if is_progress(record)]
+    assert [(each["tool_name"], each["call_id"], each["progress"], each["status"]) for each in shown] == [
+        ("dig", "1-1", 0.5, "running"),
+        ("dig", "1-1", 1.0, "running"),
+        ("dig", "1-1", 1.0, "done"),
     ]
-    assert {record.provisional for record in records if isinstance(record.event, ActivitySnapshot)} == {True}
+    assert [record.event for record in live if not is_progress(record)] == [
+        ToolCallStreamDelta(id="1-1", name="dig", delta="metre 1 "),
+        ActivitySnapshot(message_id="1-1", activity_type="hole", content={"depth": 1}, replace=True),
+        ToolCallStreamDelta(id="1-1", name="dig", delta="metre 2 "),
+        ActivityDelta(message_id="1-1", activity_type="hole", patch=({"op": "replace", "path": "/depth", "value": 2},)),
+    ]
+    assert {record.provisional for record in live} == {True}
+    assert "hole" not in (await client.handle(thread_id).fetch_history()).to_json()
+
+
+LIVE = (ActivitySnapshot, ActivityDelta, ToolCallStreamDelta)
+
+
+def is_progress(record: EventRecord) -> bool:
+    return isinstance(record.event, ActivitySnapshot) and record.event.activity_type == "tool-call-progress"
 
 
 def _says(message: str, record: EventRecord) -> bool:
-    return isinstance(record.event, ActivitySnapshot) and progress_of(record).get("message") == message
+    return is_progress(record) and progress_of(record).get("message") == message
 
 
 async def test_a_tool_in_a_thread_reports_progress_too(client: Client, provider: FakeProvider, thread_id: str) -> None:

@@ -24,7 +24,7 @@ from tests.loop.driving import (
     with_hooks,
 )
 from wakeful.contract.agents import ToolMode
-from wakeful.contract.events import StateConflict
+from wakeful.contract.events import StateConflict, StateDelta, StateSnapshot
 from wakeful.contract.hooks import HookEffects
 from wakeful.contract.state import STATE_LIMIT, StateAction, StateKeySpec, StateMerge, StateOp, StateView, applied
 from wakeful.loop.step.agent_state import AgentState
@@ -201,6 +201,46 @@ def test_watchers_see_that_the_state_of_a_run_is_dropped() -> None:
     driver.model(says("Hello again!"))
     snapshots = [getattr(event, "snapshot", None) for event in driver.events_of("state_snapshot")]
     assert snapshots[1:] == [{"revision": 2, "extensions": {"visits": 1}}]
+
+
+def test_watchers_see_the_changes_if_those_are_less_than_the_state() -> None:
+    """B-404, B-700"""
+    driver = Driver(with_hooks(), request=THREAD)
+    long: list[JsonValue] = ["x" * 300]
+    driver.model(asks(call("c1")))
+    driver.tool("c1", ok(1), state_effects(merge_op("notes", long), merge_op("visits", 1)))
+    driver.model(asks(call("c2")))
+    driver.tool("c2", ok(1), state_effects(merge_op("visits", 1), merge_op("count", 1), base=1))
+    shown = [event for event in driver.events if isinstance(event, StateSnapshot | StateDelta)]
+    assert shown == [
+        StateSnapshot(snapshot={"revision": 1, "extensions": {"notes": long, "visits": 1}}),
+        StateDelta(
+            delta=(
+                {"op": "replace", "path": "/revision", "value": 2},
+                {"op": "add", "path": "/extensions/count", "value": 1},
+                {"op": "add", "path": "/extensions/visits", "value": 2},
+            )
+        ),
+    ]
+    assert after_continue_as_new(driver.thread).agent_state == driver.thread.agent_state
+
+
+def test_keys_that_are_dropped_are_removed_if_watchers_know_them() -> None:
+    """B-700"""
+    state = AgentState(1, run={"draft": 1}, thread={"visits": 1}, emitted=1, changed={})
+    written = state.writing(KEYS, (merge_op("count", 1),), base=1, source="c1")
+    assert isinstance(written, AgentState)
+    next_run = written.for_next_run()
+    assert next_run.delta == (
+        {"op": "replace", "path": "/revision", "value": 3},
+        {"op": "remove", "path": "/extensions/draft"},
+    )
+    rolled_back = written.rolled_back(state)
+    assert rolled_back.delta == (
+        {"op": "replace", "path": "/revision", "value": 3},
+        {"op": "add", "path": "/extensions/draft", "value": 1},
+        {"op": "add", "path": "/extensions/visits", "value": 1},
+    )
 
 
 def test_a_run_that_wrote_only_the_threads_state_changes_nothing_by_its_end() -> None:

@@ -194,10 +194,21 @@ def test_the_typed_output_of_a_delegate_is_read_as_data() -> None:
 
 
 def test_watchers_see_a_delegate_start_and_end() -> None:
-    """B-506"""
+    """B-241, B-506"""
     driver = delegating()
     driver.feed(child_settled(CHILD))
     assert progress(driver) == [("running", "delegating to researcher"), ("done", "researcher is done")]
+    assert driver.events_of("activity_snapshot")[0].model_dump()["content"] == {
+        "schema": "tool-call-progress.v1",
+        "node_id": "tool_call:c1",
+        "parent_node_id": "run:r1",
+        "call_id": "c1",
+        "tool_name": "agent_run_researcher",
+        "run_id": "r1",
+        "thread_id": "t1",
+        "status": "running",
+        "message": "delegating to researcher",
+    }
 
 
 def test_watchers_see_the_thread_id_of_a_delegate() -> None:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
-from wakeful.client.watching.live import PROGRESS, REWOUND
+from wakeful.client.watching.live import REWOUND
 from wakeful.client.watching.watcher import WatchContext, Watcher
 from wakeful.contract.errors import ThreadNotFound, WakefulError
 from wakeful.contract.events import (
@@ -22,6 +22,7 @@ from wakeful.contract.events import (
     ToolCallDone,
 )
 from wakeful.contract.ids import is_descendant
+from wakeful.contract.tool_progress import PROGRESS
 
 CHILD_START_SECONDS = 30.0
 """How long a sub-agent may take to have its first execution: its parent names it a moment before it is started."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pydantic import JsonValue, ValidationError
 
 from wakeful.client.watching.partial_answer import PartialAnswer, answer_in, deltas
+from wakeful.client.watching.tool_output import ShownCall
 from wakeful.contract import ids
 from wakeful.contract.events import (
-    ActivitySnapshot,
     AgentEvent,
     EventRecord,
     InferenceComplete,
@@ -29,8 +29,6 @@ from wakeful.contract.events import (
 )
 from wakeful.contract.streaming import StreamCheckpoint
 from wakeful.contract.views import EventsPage
-
-PROGRESS = "tool-call-progress"
 
 RESTARTED = "the answer was restarted"
 REWRITTEN = "the answer changed before it was recorded"
@@ -75,7 +73,8 @@ class LiveRecords:
         self._shown: PartialAnswer | None = None
         """What was shown of the answer that is streaming."""
         self._held: list[EventRecord] = []
-        self._progress: dict[str, JsonValue] = {}
+        self._calls: dict[str, ShownCall] = {}
+        """What was shown of the running calls, by their activities."""
 
     @property
     def awaits_heartbeats(self) -> bool:
@@ -93,11 +92,12 @@ class LiveRecords:
             return []
         held, self._held = self._held, []
         self._in_flight = frozenset(page.in_flight)
-        self._progress = {id: details for id, details in self._progress.items() if id in self._in_flight}
+        records = [each for record in self._concluding(held) for each in self._with_last_progress(record)]
+        self._calls = {id: call for id, call in self._calls.items() if id in self._in_flight}
         if held:
             newest = held[-1]
             self.identity = RecordIdentity(newest.thread_id, newest.run_id, newest.agent_id, newest.path)
-        return self._numbered(self._concluding(held))
+        return self._numbered(records)
 
     def on_heartbeat(self, heartbeat: ActivityHeartbeat) -> list[EventRecord]:
         """What a heartbeat adds; nothing if the run does not wait for that activity."""
@@ -106,16 +106,17 @@ class LiveRecords:
         match ids.parse_work(heartbeat.id):
             case ids.Infer():
                 return self._on_checkpoint(heartbeat)
-            case ids.CallTool(call_id=call_id) if self._progress.get(heartbeat.id) != heartbeat.details:
-                self._progress[heartbeat.id] = heartbeat.details
-                return self._provisional([self._progress_event(call_id, heartbeat)], at=heartbeat.at)
+            case ids.CallTool(call_id=call_id):
+                call = self._calls.get(heartbeat.id) or self._shown_call(call_id, heartbeat.type)
+                self._calls[heartbeat.id] = call
+                return self._provisional(call.on_heartbeat(heartbeat.details), at=heartbeat.at)
             case _:
                 return []
 
     def on_rewind(self, last_retained: int, *, at: int) -> EventRecord:
         """The record that says that events after this number are undone; their numbers are used again."""
         self.after = last_retained
-        self._in_flight, self._shown, self._held, self._progress = frozenset(), None, [], {}
+        self._in_flight, self._shown, self._held, self._calls = frozenset(), None, [], {}
         [record] = self._provisional([StreamReset(reason=REWOUND)], at=at)
         return record
 
@@ -179,21 +180,14 @@ class LiveRecords:
             for event in events
         ]
 
-    def _progress_event(self, call_id: str, heartbeat: ActivityHeartbeat) -> ActivitySnapshot:
+    def _shown_call(self, call_id: str, tool_name: str) -> ShownCall:
         identity = self.identity or RecordIdentity()
-        reported = heartbeat.details if isinstance(heartbeat.details, dict) else {}
-        content: JsonValue = {
-            "schema": f"{PROGRESS}.v1",
-            "node_id": f"tool_call:{call_id}",
-            "parent_node_id": f"run:{identity.run_id}",
-            "call_id": call_id,
-            "tool_name": heartbeat.type,
-            "run_id": identity.run_id,
-            "thread_id": identity.thread_id,
-            "status": "running",
-            **reported,
-        }
-        return ActivitySnapshot(message_id=call_id, activity_type=PROGRESS, content=content, replace=True)
+        return ShownCall(call_id, tool_name, thread_id=identity.thread_id, run_id=identity.run_id)
+
+    def _with_last_progress(self, record: EventRecord) -> list[EventRecord]:
+        """The record, after the last progress of the call that it ends."""
+        last = [event for call in self._calls.values() for event in call.on_end(record.event)]
+        return [*(_provisionally(record, event) for event in last), record]
 
 
 def _provisionally(record: EventRecord, event: AgentEvent) -> EventRecord:

@@ -6,7 +6,7 @@ from itertools import takewhile
 from pydantic import JsonValue
 
 from wakeful.contract import ids
-from wakeful.contract.base import replace
+from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.decisions import Refusal
 from wakeful.contract.events import (
     AgentEvent,
@@ -17,6 +17,7 @@ from wakeful.contract.events import (
     RunFinish,
     RunStart,
     SignalRefused,
+    StateDelta,
     StateSnapshot,
     StepEnd,
     StreamReset,
@@ -113,13 +114,15 @@ def record_fork_point(thread: Thread) -> Advance:
 
 
 def emit_state(thread: Thread) -> Advance:
-    """Emit the agent state if it has changed since the last snapshot."""
+    """Emit the agent state if it has changed since it was last emitted: all of it, or the changes if those are less."""
     state = thread.agent_state
     if state.revision == state.emitted:
         return Advance(thread)
     snapshot: JsonValue = {"revision": state.revision, "extensions": dict(state.view.values)}
-    emitted = replace(thread, agent_state=replace(state, emitted=state.revision))
-    return Advance(emitted, events=(StateSnapshot(snapshot=snapshot),))
+    emitted = replace(thread, agent_state=replace(state, emitted=state.revision, changed={}))
+    is_less = state.changed is not None and json_bytes(state.delta) < json_bytes(snapshot)
+    event = StateDelta(delta=state.delta) if is_less else StateSnapshot(snapshot=snapshot)
+    return Advance(emitted, events=(event,))
 
 
 def answer_events(response: ModelResponse, *, duration_ms: int) -> tuple[AgentEvent, ...]:

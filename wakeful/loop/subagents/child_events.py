@@ -20,6 +20,7 @@ from wakeful.contract.outcomes import OutcomeStatus, remembered_id
 from wakeful.contract.runs import CancelReceipt
 from wakeful.contract.subagents import ChildResult, EndStatus, child_result_message, delegate_result
 from wakeful.contract.tasks import Task, TaskStatus
+from wakeful.contract.tool_progress import ProgressStatus
 from wakeful.contract.tools import ToolOutcome, ToolResult
 from wakeful.loop.calls import tool_calls
 from wakeful.loop.calls.batch import INLINE_LENGTH, RunningCall
@@ -96,10 +97,10 @@ def _find(thread: Thread, work_id: str) -> tuple[Task | None, RunningCall | None
 def _on_delegate_ended(thread: Thread, call: RunningCall, child: ChildResult, *, now: int) -> Advance:
     thread = _with_receipt(_released(thread, call.id, child.spent), child)
     result = delegate_result(call.call.name, child, timed_out=call.timed_out)
-    status = {TaskStatus.COMPLETED: "done", TaskStatus.CANCELLED: "cancelled"}.get(child.status, "failed")
+    statuses: dict[TaskStatus, ProgressStatus] = {TaskStatus.COMPLETED: "done", TaskStatus.CANCELLED: "cancelled"}
     is_done = child.status is TaskStatus.COMPLETED
     message = f"{child.agent_id} is done" if is_done else result.text
-    progress = start.progress(call.call, status, message)
+    progress = start.progress(thread, call.call, statuses.get(child.status, "failed"), message)
     moved = Advance(thread, events=(progress,))
     fact = ToolReturned(call.id, ToolOutcome(result=result))
     if isinstance(thread.stage, Cancelling):

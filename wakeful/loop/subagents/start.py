@@ -1,6 +1,6 @@
 """Start sub-agents: delegates, which a tool call waits for, and those that run as background tasks."""
 
-from pydantic import JsonValue, ValidationError
+from pydantic import ValidationError
 
 from wakeful.contract import ids
 from wakeful.contract.base import replace
@@ -12,6 +12,7 @@ from wakeful.contract.permissions import Behavior
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Adapter, Origin, RunMode
 from wakeful.contract.subagents import SubagentContext
+from wakeful.contract.tool_progress import ProgressStatus, progress_snapshot
 from wakeful.contract.tools import RuntimeKind, RuntimeTool
 from wakeful.loop.calls.batch import ResumingCall, RunningCall, Startable
 from wakeful.loop.calls.commit import batch_of, move
@@ -21,7 +22,6 @@ from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.subagents import ledger
 
 STARTS_CHILDREN = (RuntimeKind.DELEGATE, RuntimeKind.SPAWN)
-PROGRESS = "tool-call-progress"
 
 
 def prompt_of(call: ToolCall) -> str:
@@ -51,7 +51,8 @@ def delegate(thread: Thread, call: Startable, executed: ToolCall, tool: RuntimeT
         by="subagent",
         expires_at=now + round(thread.agent.delegate_timeout_seconds * 1000),
     )
-    return started.then(move, running, progress(call.call, "running", f"delegating to {agent_id}"))
+    shown = progress(thread, call.call, "running", f"delegating to {agent_id}")
+    return started.then(move, running, shown)
 
 
 def start_subagent(
@@ -150,7 +151,16 @@ def _child_started(thread: Thread, work_id: str, thread_id: str) -> tuple[ChildS
     return ()
 
 
-def progress(call: ToolCall, status: str, message: str) -> ActivitySnapshot:
+def progress(thread: Thread, call: ToolCall, status: ProgressStatus, message: str) -> ActivitySnapshot:
     """What watchers see of a call that waits for its sub-agent."""
-    content: JsonValue = {"call_id": call.id, "tool_name": call.name, "status": status, "message": message}
-    return ActivitySnapshot(message_id=call.id, activity_type=PROGRESS, content=content, replace=True)
+    identity = thread.identity
+    return progress_snapshot(
+        call.id,
+        call.name,
+        status,
+        {"message": message},
+        thread_id=identity.thread_id,
+        run_id=identity.run_id,
+        parent_call_id=identity.parent_tool_call_id,
+        parent_run_id=identity.parent_run_id,
+    )
