@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tests.simulation import people
-from tests.simulation.scenario import CALM, Call, scenario_of
+from tests.simulation.scenario import CALM, FAIL, Call, scenario_of
+from tests.simulation.server import CANCELED, FAILED
 from wakeful.contract import names
 from wakeful.contract.runs import ThreadMode
 
@@ -132,6 +133,30 @@ def task_ends_while_its_thread_is_closed() -> None:
         scenario.go()
         scenario.move("send t1 enqueue 1")
         scenario.go()
+        scenario.end()
+
+
+def task_outlives_a_failed_run() -> None:
+    """A run fails its workflow while its task runs; workers sweep, the task ends, and wakes the thread."""
+    with scenario_of("lead", [SPAWN], FAIL, mode=ThreadMode.RUN) as scenario:
+        scenario.go_without(children=False)
+        failed = scenario.world.server.current["t1"]
+        assert failed.status == FAILED
+        scenario.move("sweep w1")
+        scenario.go()
+        woken = scenario.world.server.current["t1"]
+        assert woken is not failed, "the end of the task did not wake its thread"
+        scenario.end()
+
+
+def cancelled_while_its_task_stops() -> None:
+    """An idle thread is cancelled in Temporal, and its history is full before its task has stopped."""
+    with scenario_of("lead", [SPAWN], FAIL, events=60, mode=ThreadMode.THREAD) as scenario:
+        scenario.go_without(children=False)
+        scenario.move("temporal-cancel t1", *(f"junk t1 {number}" for number in range(8)))
+        scenario.go_without(children=False)
+        scenario.go()
+        assert scenario.world.server.current["t1"].status == CANCELED
         scenario.end()
 
 
@@ -290,8 +315,6 @@ CASES = (
     Case(
         query_before_continue_as_new,
         "The run was stuck: the early activation did what the next execution should have done.",
-        "continue by length",
-        "Nondeterminism: the workflow issued continue_as_new",
     ),
     Case(
         decisions_after_an_empty_task,
@@ -328,6 +351,18 @@ CASES = (
         "The woken thread waited for its task for ever.",
         "woken threads not swept",
         "Stuck: t1 waits for something that never comes",
+    ),
+    Case(
+        task_outlives_a_failed_run,
+        "The sweep cancelled the task of a run that had ended in an error, and its end did not wake the thread.",
+        "failed is terminated",
+        "AssertionError: the end of the task did not wake its thread",
+    ),
+    Case(
+        cancelled_while_its_task_stops,
+        "The thread continued as new with the signals that came with the cancel, and stayed open.",
+        "cancel left behind",
+        "AssertionError",
     ),
     Case(
         terminated_delegate_is_woken,

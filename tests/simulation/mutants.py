@@ -222,6 +222,21 @@ MUTANTS = (
         mutations.WOKEN_THREADS_NOT_SWEPT,
     ),
     Mutant(
+        "failed is terminated",
+        "A run that ended in an error, and failed its workflow, counts as one that Temporal closed.",
+        mutations.FAILED_IS_TERMINATED,
+    ),
+    Mutant(
+        "cancel left behind",
+        "A thread continues as new when it has handled signals, before a cancel that came with them.",
+        mutations.CANCEL_LEFT_BEHIND,
+    ),
+    Mutant(
+        "end not marked",
+        "A workflow that fails or is cancelled does not say that it has ended by itself, and how.",
+        mutations.END_NOT_MARKED,
+    ),
+    Mutant(
         "woken is reset",
         "The sweep takes a sub-agent that was terminated and woken for one that was reset and will report its end.",
         mutations.WOKEN_IS_RESET,

@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from temporalio import workflow
+from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 from temporalio.common import RawValue
 
 import wakeful.client.start as starting
@@ -21,8 +22,11 @@ import wakeful.loop.subagents.child_events as child_events
 import wakeful.loop.thread.continue_as_new as snapshots
 import wakeful.loop.thread.opening as opening
 import wakeful.loop.thread.submissions as submissions
+import wakeful_activities.deliver as deliver
 import wakeful_activities.history_cache as history_cache
 import wakeful_activities.restore as restoring
+import wakeful_activities.sweep.child_ends as child_ends
+import wakeful_activities.sweep.orphans as orphans
 import wakeful_activities.tools.execute as tool_execution
 import wakeful_workflows.agent_run as agent_run
 import wakeful_workflows.children as child_workflows
@@ -58,6 +62,7 @@ from wakeful_workflows.alarm import Alarm
 from wakeful_workflows.archives import Archives
 from wakeful_workflows.early_activations import EarlyActivations
 from wakeful_workflows.history_estimate import HistoryEstimate
+from wakeful_workflows.visibility import Visibility
 
 DECIDE_NOW = "decide_now"
 
@@ -190,6 +195,18 @@ async def _sharing_archives(activity: restoring.RestoreActivity, origin: Any, re
     return dataclasses.replace(past, segments=shared, messages=past.messages[archived_messages(shared) :])
 
 
+def _has_completed(execution: WorkflowExecution) -> bool:
+    return execution.status is WorkflowExecutionStatus.COMPLETED
+
+
+_continue_as_new_if_due = agent_run.AgentRun._continue_as_new_if_due
+
+
+def _continue_with_signals(run: agent_run.AgentRun, thread: Thread) -> None:
+    run._handled_signals = run._signals
+    _continue_as_new_if_due(run, thread)
+
+
 def _replacing(owner: object, name: str, value: Any) -> Apply:
     return lambda: patch.object(owner, name, value)
 
@@ -292,6 +309,13 @@ ROLLBACK_KEEPS_MESSAGES = _replacing(Transcript, "rewound", lambda transcript, _
 EFFECTS_RETRIED = _replacing(tool_activities, "_ONCE_HERE", tool_activities._REPEATABLE_HERE)
 KEY_OF_THE_ATTEMPT = _replacing(tool_execution._Call, "context", _context_of_attempt)
 NO_SWEEP = _replacing(OrphanSweep, "sweep", _nothing_async)
+FAILED_IS_TERMINATED = _together(
+    (deliver, "has_ended", _has_completed),
+    (child_ends, "has_ended", _has_completed),
+    (orphans, "has_ended", _has_completed),
+)
+CANCEL_LEFT_BEHIND = _replacing(agent_run.AgentRun, "_continue_as_new_if_due", _continue_with_signals)
+END_NOT_MARKED = _replacing(Visibility, "mark_ended", _nothing)
 WOKEN_THREADS_NOT_SWEPT = _replacing(ResetSweep, "_find_resets", _no_resets)
 WOKEN_IS_RESET = _replacing(OrphanSweep, "_was_reset", _has_newer_execution)
 CARRYOVER_IGNORED = _replacing(agent_run, "begin", lambda *args, **given: _begin(*args, **given | {"carryover": None}))

@@ -17,6 +17,7 @@ from tests.simulation.workers import Settings
 from tests.simulation.world import Move, Options, World
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.context import DEFAULT_SUMMARIZER_SYSTEM_PROMPT
+from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest, ModelResponse
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import ThreadMode
@@ -139,6 +140,10 @@ class Scenario:
         finish(self.result)
 
 
+FAIL: Sequence[Call] = (("fail", {}),)
+"""In place of an answer: the model fails for good, and the run ends in an error."""
+
+
 @contextmanager
 def scenario_of(
     agent: str,
@@ -169,6 +174,8 @@ def _scripted(answers: Sequence[Sequence[Call]]) -> Any:
             return workload.answer("A summary.", ())
         is_first = str(activity.info().workflow_id) == "t1"
         calls = left.pop(0) if is_first and left else ()
+        if calls == FAIL:
+            raise ProviderError(ProviderErrorKind.UNAUTHORIZED, "the key was revoked")
         text = "" if calls else "done"
         return workload.answer(text, tuple(ToolCall(id="", name=name, arguments=dict(given)) for name, given in calls))
 

@@ -56,9 +56,14 @@ from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.other_workers import OtherWorkers, Patience
 from wakeful_activities.sweep.orphans import OrphanSweep
 from wakeful_activities.user_code import UserCode
-from wakeful_workflows import AgentRun, ThreadArchive, ToolTask
+from wakeful_workflows import AgentRun, ScheduledMessage, ThreadArchive, ToolTask
 
-WORKFLOWS = {names.WORKFLOW: AgentRun, names.WORKFLOW_TOOL_TASK: ToolTask, names.WORKFLOW_ARCHIVE: ThreadArchive}
+WORKFLOWS: dict[str, type] = {
+    names.WORKFLOW: AgentRun,
+    names.WORKFLOW_TOOL_TASK: ToolTask,
+    names.WORKFLOW_ARCHIVE: ThreadArchive,
+    names.WORKFLOW_SCHEDULED: ScheduledMessage,
+}
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,7 @@ class AgentRun(Signals):
         self._restoring: RestoreInput | None = None
         self._is_cancelled = False
         """Temporal's own cancel has reached this execution."""
+        self._handled_signals = 0
         workflow.register_random_seed_callback(lambda seed: self._facts.append(_reset(seed)))
         given = _decoded(request.payload)
         if isinstance(given, dict) and names.SNAPSHOT in given:
@@ -265,7 +266,11 @@ class AgentRun(Signals):
         workflow task out again. What is too large to pass on is archived first.
         """
         worker = self._activities.worker
-        if not self._history.exceeds(worker.budget) or self._archives.is_busy or isinstance(thread.stage, Done):
+        # The SDK lets signals be handled before a cancel that came with them, which would be left behind: unless the
+        # history has grown very long, a thread continues as new with the next fact.
+        has_signal, self._handled_signals = self._signals > self._handled_signals, self._signals
+        is_due = self._history.exceeds(worker.budget, times=2 if has_signal else 1)
+        if not is_due or self._archives.is_busy or isinstance(thread.stage, Done):
             return
         if self._is_cancelled:  # only this execution can close as cancelled
             return
