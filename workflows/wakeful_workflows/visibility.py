@@ -81,7 +81,7 @@ class Visibility:
     def on_run_ended(self, result: RunResult) -> None:
         """Report the end of a run once: in the log, in a metric, and with the next `show`, in the search attributes."""
         outcome, reason = outcome_of(result.termination), reason_code(result.termination)
-        about = {"agent": result.agent_id, "thread_id": result.thread_id, "run_id": result.run_id}
+        about = {"agent": result.agent_id, "thread_id": result.thread_id}
         workflow.logger.info("run ended", extra=about | {"outcome": outcome, "reason": reason, "steps": result.steps})
         meter = workflow.metric_meter()
         counter = meter.create_counter(RUNS_ENDED, "Runs that have ended, by agent and outcome")
