@@ -47,7 +47,7 @@ async def core() -> AsyncIterator[RealCore]:
 def world() -> World:
     """One with parallel calls, children, timers and local activities."""
     logging.disable(logging.CRITICAL)
-    return run("7").world
+    return run("13").world
 
 
 async def test_the_real_core_agrees_on_simulated_histories() -> None:
