@@ -28,6 +28,8 @@ LONGEST_DELAY_SECONDS = 5.0
 REPORTED_AFTER_SECONDS = 2.0
 """Most are found sooner, and a signal is four events of history."""
 RPC_TIMEOUT = timedelta(seconds=5)
+GONE_SECONDS = 3600.0
+"""How long something that no worker had counts as removed, not as new: a run need not wait for it at every step."""
 KNOWN = 20
 """Ids that a worker reports to have instead."""
 
@@ -68,6 +70,8 @@ class OtherWorkers:
         self._patience = patience or Patience()
         self._worker = worker
         self._client = client
+        self._gone: dict[str, int] = {}
+        """What no worker had, until when it counts as removed."""
 
     def lacking(self, agent: ResolvedAgent) -> Lacking | None:
         """A gate, plugin or hook of the agent that this worker does not have."""
@@ -100,15 +104,21 @@ class OtherWorkers:
         info = activity.info()
         if info.is_local:
             raise _failure(lacking.problem)
+        now = _millis(info.started_time.timestamp())
+        if not is_new_run and now < self._gone.get(lacking.what, 0):
+            return timedelta()
         missing = self._missing(lacking, patience)
-        since, now = missing.missing_since, _millis(info.started_time.timestamp())
+        since = missing.missing_since
         delay = max(SHORTEST_DELAY_SECONDS, min((now - since) / 4000, LONGEST_DELAY_SECONDS)) * _spread()
         if now + delay * 1000 >= missing.retried_until:
+            self._gone[lacking.what] = now + _millis(GONE_SECONDS)
             return patience
         if info.retry_policy is not None and info.attempt == info.retry_policy.maximum_attempts:
             return timedelta(seconds=(now - since) // 1000)
         if not missing.reported and now - since >= REPORTED_AFTER_SECONDS * 1000:
             missing = await self._report(missing)
+        if now == since:
+            activity.logger.warning("left to other workers", extra={"what": missing.what})
         heartbeat(missing)
         note = f"missing since {utc_clock(since)}; other workers are tried until {utc_clock(missing.retried_until)}"
         raise _failure(f"{lacking.problem} [{note}]", delay=delay)

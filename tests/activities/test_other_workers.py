@@ -138,8 +138,10 @@ def tool_input(agent: ResolvedAgent | None = None) -> Any:
     return raw(ToolCallInput(call=call, identity=IDENTITY, idempotency_key="k", agent=digest))
 
 
-async def test_the_agent_of_a_new_run_is_looked_up_on_other_workers_for_two_minutes() -> None:
-    """H-25."""
+async def test_the_agent_of_a_new_run_is_looked_up_on_other_workers_for_two_minutes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """H-25. The worker logs it once."""
     attempts, lookup, old = Attempts(), ResolveInput(agent_id="new"), Worker(OLD)
     first = await attempts.make(old.resolve, lookup)
     assert (first.type, first.non_retryable) == (NOT_ON_THIS_WORKER, False)
@@ -152,6 +154,7 @@ async def test_the_agent_of_a_new_run_is_looked_up_on_other_workers_for_two_minu
     assert error.type == "AgentNotFound"
     assert error.message == "agent not found: 'new'; registered: old; no worker had it within 0:02:00"
     assert timedelta(seconds=115) < attempts.now - START <= timedelta(minutes=2)
+    assert [record.message.partition(" (")[0] for record in caplog.records] == ["left to other workers"]
     assert min(attempts.delays) >= 0.75
     assert max(attempts.delays) <= 5.0
 
@@ -247,6 +250,16 @@ async def test_the_model_reads_that_no_worker_had_the_tool() -> None:
         "The call was not executed: this worker has no tool 'pay'; no worker had it within 0:00:00.500000. "
         "Use another tool, or report the problem."
     )
+
+
+async def test_a_run_does_not_wait_at_every_step_for_a_plugin_that_was_removed() -> None:
+    attempts, old, input = Attempts(), Worker(OLD), infer_input("hooked")
+    while isinstance(await attempts.make(old.infer, input), ApplicationError):
+        pass
+    assert timedelta(minutes=14, seconds=50) < attempts.now - START <= timedelta(minutes=15)
+    assert isinstance(await Attempts(now=attempts.now).make(old.infer, input), ModelResponse)
+    later = await Attempts(now=attempts.now + timedelta(hours=2)).make(old.infer, input)
+    assert later.type == NOT_ON_THIS_WORKER
 
 
 async def test_the_last_attempt_that_a_policy_allows_says_what_is_missing() -> None:
