@@ -17,6 +17,7 @@ from temporalio.exceptions import ApplicationError
 
 from wakeful.context.tokens import message_tokens
 from wakeful.context.window import shortened
+from wakeful.contract import ids
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.base import json_bytes
 from wakeful.contract.context import CompactionMark
@@ -25,7 +26,7 @@ from wakeful.contract.inference import InferInput, ModelResponse, Rewind, Source
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.runs import metadata_digest
 from wakeful.contract.segments import SegmentRef
-from wakeful.contract.tools import ToolOutcome
+from wakeful.contract.tools import ToolOutcome, ToolStatus
 from wakeful.contract.transcript import assistant_message, chained, tool_message
 from wakeful.history.archive import ArchiveReader
 from wakeful.history.conversation import UNKNOWN_DIGEST, Conversation, read_conversation
@@ -55,6 +56,8 @@ class _Thread:
     sizes: list[int] = field(default_factory=lambda: [0])
     """The bytes of the first n messages."""
     results: dict[str, Message] = field(default_factory=dict)
+    asked_at: tuple[str, int] = ("", 0)
+    """The newest inference of this worker, and the length of the transcript that it was about."""
     other_bytes: int = 0
     """Of results and marks."""
     marks: dict[tuple[str, str], CompactionMark] = field(default_factory=dict)
@@ -174,11 +177,14 @@ class HistoryCache:
     def put_agent(self, agent: ResolvedAgent) -> None:
         self._agents.put(agent.digest(), agent)
 
-    def put_answer(self, id: str, response: ModelResponse) -> None:
+    def put_answer(self, id: str, response: ModelResponse, *, length: int) -> None:
+        """Keep the answer to a transcript of this length."""
+        self._thread().asked_at = (id, length)
         self._add_result(id, assistant_message(response))
 
     def put_outcome(self, id: str, call_id: str, outcome: ToolOutcome) -> None:
-        self._add_result(id, tool_message(call_id, outcome.result))
+        if outcome.result.status is not ToolStatus.PENDING:  # a suspended call has no result yet
+            self._add_result(id, tool_message(call_id, outcome.result))
 
     def _add_result(self, id: str, message: Message) -> None:
         thread = self._thread()
@@ -246,6 +252,24 @@ class HistoryCache:
         self._keep(thread)
         return CachedTranscript(thread, ref.length)
 
+    async def conversation(self, call_id: str, last: int | None = None) -> tuple[Message, ...]:
+        """The newest messages, or all, with the answer that asks for this call and the results of its calls so far."""
+        inference_id, thread = ids.asking_inference(call_id), self._thread()
+        asked_by, length = thread.asked_at
+        answer, results = thread.results.get(asked_by), thread.results
+        is_known = asked_by == inference_id and answer is not None and length <= thread.length
+        if not is_known or answer is None or call_id not in {call.id for call in answer.tool_calls}:
+            conversation = await self._read(_here())
+            thread, results = await self._rebuilt(conversation), conversation.results
+            answer, length = _labelled_like(call_id, results.get(inference_id or "")), thread.length
+        staged = () if answer is None else (answer, *_results_of(answer, results))
+        wanted = None if last is None else max(0, last - len(staged))
+        while thread.start.length > 0 and (wanted is None or length - thread.start.length < wanted):
+            await self._read_older(thread)
+        first = thread.start.length if wanted is None else max(thread.start.length, length - wanted)
+        messages = (*CachedTranscript(thread, length).since(first), *staged)
+        return messages if last is None else messages[max(0, len(messages) - last) :]
+
     async def leading(self, transcript: CachedTranscript) -> tuple[Message, ...]:
         """The system messages that the conversation begins with, which every request includes."""
         thread = self._thread()
@@ -264,16 +288,20 @@ class HistoryCache:
         return thread.segments
 
     async def _rebuild(self, ref: TranscriptRef) -> _Thread:
-        conversation = await self._read(_here())
+        thread = await self._rebuilt(await self._read(_here()))
+        if not thread.matches(ref):
+            raise _mismatch(f"history has {thread.length} messages, which do not match {ref.digest} at {ref.length}")
+        self._keep(thread)
+        return thread
+
+    async def _rebuilt(self, conversation: Conversation) -> _Thread:
+        """What inferences were given, as far as this execution has it."""
         start, messages = _entries(conversation)
         thread = _Thread(start=start, segments=conversation.segments)
         if start.digest == UNKNOWN_DIGEST:  # the thread was rolled back to before this execution
             await self._read_rolled_back(thread)
         for message in messages:
             thread.append(message)
-        if not thread.matches(ref):
-            raise _mismatch(f"history has {thread.length} messages, which do not match {ref.digest} at {ref.length}")
-        self._keep(thread)
         return thread
 
     async def _read_rolled_back(self, thread: _Thread) -> None:
@@ -305,6 +333,21 @@ class HistoryCache:
     def _keep(self, thread: _Thread) -> None:
         """Keep the conversation of this activity's thread, which may have grown."""
         self._threads.put(_here().thread_id, thread)
+
+
+def _labelled_like(call_id: str, answer: Message | None) -> Message | None:
+    """The answer with its calls in the lineage of this one: a reset may have begun it after the answer was recorded."""
+    if answer is None or call_id in {call.id for call in answer.tool_calls}:
+        return answer
+    lineage = ids.lineage_of(call_id)
+    calls = (call.model_copy(update={"id": ids.relabelled(call.id, lineage)}) for call in answer.tool_calls)
+    return answer.model_copy(update={"tool_calls": tuple(calls)})
+
+
+def _results_of(answer: Message, results: Mapping[str, Message]) -> Iterator[Message]:
+    """The results of an answer's calls that there are, in the order of the calls."""
+    known = {message.tool_call_id: message for message in results.values() if message.tool_call_id}
+    return (known[call.id] for call in answer.tool_calls if call.id in known)
 
 
 def _size(message: Message) -> int:

@@ -179,6 +179,8 @@ def test_every_function_that_spells_an_id_is_pinned() -> None:
             "child_thread_id",
         ),
         *(
+            "asking_inference",
+            "lineage_of",
             "is_task_message",
             "is_child",
             "is_descendant",
@@ -397,3 +399,9 @@ def test_the_scan_finds_ids_that_are_spelled_elsewhere(code: str) -> None:
 )
 def test_the_scan_finds_nothing_else(code: str) -> None:
     assert list(spelled_ids(code)) == []
+
+
+def test_the_inference_that_asks_for_a_call_follows_from_the_calls_id() -> None:
+    assert ids.asking_inference("3-1") == ids.asking_inference("3.1b08ef-1") == "infer-3"
+    assert ids.asking_inference("toolu_1") is None
+    assert [ids.lineage_of(id) for id in ("3-1", "3.1b08ef-1", "toolu.1-1")] == ["", "1b08ef", ""]

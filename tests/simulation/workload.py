@@ -359,6 +359,8 @@ class Watchful(Plugin):
 
     async def after_tool_execute(self, ctx: AfterToolExecute) -> None:
         ctx.emit("executed")
+        if (staged := await ctx.transcript(MAX_CALLS + 1)) and all(ctx.call.id != call.id for call in _calls(staged)):
+            outside.invalid_requests.append(f"{activity.info().workflow_id}: {ctx.call.id} is not in its conversation")
         if outside.random("hold", activity.info().workflow_id, ctx.call.id).random() < PENDING_WORK:
             ctx.hold("work", f"the work of {ctx.call.id}")
 
@@ -367,6 +369,10 @@ class Watchful(Plugin):
 
     async def run_end(self, ctx: RunEnd) -> None:
         ctx.state.add(SEEN, 1)
+
+
+def _calls(messages: Sequence[Message]) -> list[ToolCall]:
+    return [call for message in messages for call in message.tool_calls]
 
 
 def _number(arguments: JsonValue) -> int:

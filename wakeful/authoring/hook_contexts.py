@@ -6,7 +6,7 @@ discarded.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, cast
+from typing import Any, Generic, Protocol, cast
 
 from pydantic import BaseModel, JsonValue
 from pydantic_core import to_jsonable_python
@@ -31,6 +31,17 @@ from wakeful.contract.tools import ToolDescriptor, ToolKind, ToolResult, ToolSta
 
 class NoSettings(Written):
     """The settings type of a plugin without settings."""
+
+
+class ReadTranscript(Protocol):
+    """Reads the newest messages of a thread's conversation, or all."""
+
+    async def __call__(self, last: int | None = None, /) -> tuple[Message, ...]: ...
+
+
+async def no_transcript(_last: int | None = None, /) -> tuple[Message, ...]:
+    """Of a context that was made without a thread, as in a unit test."""
+    return ()
 
 
 S = TypeVar("S", bound=BaseModel, default=NoSettings)
@@ -121,7 +132,22 @@ class AfterInference(HookContext[S, D_co]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolGate(SuspendableCall[None], HookContext[S, D_co]):
+class CallContext(HookContext[S, D_co]):
+    """What the hooks of a tool call get."""
+
+    read_transcript: ReadTranscript = field(default=no_transcript, repr=False)
+
+    async def transcript(self, last: int | None = None) -> tuple[Message, ...]:
+        """The conversation with this step's answer and the results so far: the newest `last` messages, or all.
+
+        The worker's cache has it, or it is read from history; it is not recorded again. The step's messages have no
+        ids yet. The time that it takes counts towards the hook's timeout.
+        """
+        return tuple(message.model_copy(deep=True) for message in await self.read_transcript(last))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolGate(SuspendableCall[None], CallContext[S, D_co]):
     """A tool call that has not run yet: checked when the model asks for it, and again just before it runs."""
 
     tool: ToolDescriptor | None = None
@@ -159,7 +185,7 @@ class ToolGate(SuspendableCall[None], HookContext[S, D_co]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeforeToolExecute(HookContext[S, D_co]):
+class BeforeToolExecute(CallContext[S, D_co]):
     """A tool call is about to run: gates and permission rules have allowed it."""
 
     call: ToolCall
@@ -183,7 +209,7 @@ class BeforeToolExecute(HookContext[S, D_co]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AfterToolExecute(HookContext[S, D_co]):
+class AfterToolExecute(CallContext[S, D_co]):
     """A tool call has returned a result."""
 
     call: ToolCall

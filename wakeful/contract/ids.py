@@ -383,6 +383,17 @@ def relabelled(call_id: str, lineage: str) -> str:
     return f"{step_label(int(match[1]), lineage)}-{match[2]}" if match else call_id
 
 
+def lineage_of(call_id: str) -> str:
+    """The lineage that a call's id shows; empty if there was no reset."""
+    return call_id.partition("-")[0].partition(".")[2] if _CALL.fullmatch(call_id) else ""
+
+
+def asking_inference(call_id: str) -> str | None:
+    """The work id of the inference whose answer asks for this call; None for an id that `call_id` has not made."""
+    match = _CALL.fullmatch(call_id)
+    return work_id(Infer(int(match[1]))) if match else None
+
+
 def idempotency_key(run_id: str, call_id: str) -> str:
     """What a tool passes on to make a repeated call harmless; the same for every attempt and after every decision."""
     return f"{run_id}:{call_id}"

@@ -23,7 +23,7 @@ from wakeful.contract.messages import InputMessage, Message
 from wakeful.contract.requests import parse_child_settled, parse_edit, parse_mail, parse_request, parse_submission
 from wakeful.contract.segments import SegmentRef
 from wakeful.contract.subagents import ChildResult, child_result_message, delegate_result
-from wakeful.contract.tools import tool_outcome
+from wakeful.contract.tools import ToolStatus, tool_outcome
 from wakeful.contract.transcript import assistant_message, tool_message
 from wakeful.history.decoder import ExecutionRef, Payloads, read_moments
 from wakeful.history.moments import (
@@ -211,7 +211,8 @@ class ConversationReader:
                 work = ids.parse_work(id)
                 if isinstance(work, ids.CallTool):
                     outcome = tool_outcome(tool, await self._payloads.json(result))
-                    conversation.results[id] = tool_message(work.call_id, outcome.result)
+                    if outcome.result.status is not ToolStatus.PENDING:
+                        conversation.results[id] = tool_message(work.call_id, outcome.result)
 
     def _restore(self, tail: TranscriptTail) -> None:
         self.conversation.base = transcript_of(tail)
@@ -270,8 +271,9 @@ def _snapshot_results(thread: Thread) -> dict[str, Message]:
     waiting = (*thread.queued, *thread.steering)
     results = {ids.source(ids.FromSnapshot(later.message.id)): later.message for later in waiting}
     if thread.batch is not None:
-        if thread.batch.inference_id is not None:
-            results[thread.batch.inference_id] = assistant_message(thread.batch.response)
+        asked_by = thread.batch.inference_id or ids.asking_inference(thread.batch.calls[0].call.id)
+        if asked_by is not None:
+            results[asked_by] = assistant_message(thread.batch.response)
         for call in thread.batch.calls:
             if isinstance(call, FinishedCall) and call.source is not None:
                 results[call.source] = tool_message(call.call.id, call.result)

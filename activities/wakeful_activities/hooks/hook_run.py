@@ -17,7 +17,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from temporalio import activity
 
 from wakeful.authoring.gate import GateCall, stronger
-from wakeful.authoring.hook_contexts import AfterToolExecute, HookContext, ToolGate
+from wakeful.authoring.hook_contexts import AfterToolExecute, HookContext, ReadTranscript, ToolGate, no_transcript
 from wakeful.authoring.hook_requests import HookRequests
 from wakeful.authoring.plugin import AnyPlugin, hook_name
 from wakeful.authoring.profiles import Profiles
@@ -136,6 +136,8 @@ class HookRun:
         self._failure: str | None = None
         self.state = state
         self.requests = HookRequests()
+        self.read_transcript: ReadTranscript = no_transcript
+        """For the hooks of tool calls."""
 
     @property
     def ends_run(self) -> bool:
@@ -204,6 +206,7 @@ class HookRun:
                 tool=copy.deepcopy(call.tool),
                 resume=call.resume,
                 is_first_check=call.is_first_check,
+                read_transcript=self.read_transcript,
             )
             verdict = (await self.run(binding, Phase.TOOL_GATE, make)).verdict
             if isinstance(verdict, SetResult):
@@ -225,6 +228,7 @@ class HookRun:
                 tool=copy.deepcopy(tool),
                 resume=copy.deepcopy(resume),
                 result=result.model_copy(deep=True),
+                read_transcript=self.read_transcript,
             )
             replaced = (await self.run(binding, Phase.AFTER_TOOL_EXECUTE, make)).result
             result = result if replaced is None else cut_to_fit(replaced)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
+from functools import partial
 
 from pydantic import JsonValue
 from temporalio import activity
@@ -16,9 +17,10 @@ from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.hooks import Phase
 from wakeful.contract.inference import InferInput, ModelRequest, ModelResponse, RecoveryPlan
-from wakeful.contract.messages import LeftOut
+from wakeful.contract.messages import LeftOut, Message
 from wakeful.contract.missing import NOT_ON_THIS_WORKER, Missing
 from wakeful.contract.names import ACTIVITY_INFER
+from wakeful.contract.transcript import assistant_message
 from wakeful.permissions.rules import overlaid, rule_problems
 from wakeful.registry.registry import Registry
 from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartbeating
@@ -91,7 +93,7 @@ class InferActivity:
             except Exception as error:  # the activity's boundary: Temporal could not keep its whole traceback
                 activity.logger.warning("inference raised", exc_info=error)
                 raise unexpected(error, stream) from None
-        self._cache.put_answer(info.activity_id, response)
+        self._cache.put_answer(info.activity_id, response, length=input.transcript.length)
         return response
 
     async def _infer(self, input: InferInput, stream: Stream, beats: Heartbeats) -> ModelResponse:
@@ -238,6 +240,7 @@ class InferActivity:
         """The answer as hooks leave it, with the gates' verdicts on its calls and its parsed output."""
         rules = input.permissions
         if hooks is not None:
+            hooks.read_transcript = partial(self._transcript, input, assistant_message(response))
             response = await after_inference(hooks, response)
             rules = (*rules, *hooks.requests.permissions)
             if hooks.ends_run or hooks.requests.retry is not None:  # the answer is discarded: nothing else checks it
@@ -253,6 +256,15 @@ class InferActivity:
             before = continued_text(built.history) if input.continuing else ""
             response = with_output(response, agent.output, self._registry.output_check(agent), before=before)
         return response if hooks is None else response.model_copy(update={"effects": hooks.effects})
+
+    async def _transcript(self, input: InferInput, answer: Message, last: int | None = None) -> tuple[Message, ...]:
+        """The newest messages of the conversation, or all, with the answer."""
+        wanted = None if last is None else max(0, last - 1)
+        known = await self._cache.transcript(
+            input, is_enough=lambda newest: wanted is not None and newest.length - newest.start >= wanted
+        )
+        first = known.start if wanted is None else max(known.start, known.length - wanted)
+        return (*known.since(first), *(() if last == 0 else (answer,)))
 
 
 def _step_label(activity_id: str, lineage: str) -> str:

@@ -113,6 +113,7 @@ class ToolActivity:
         if (lacking := self._others.lacking(agent)) is not None:
             await self._others.leave(lacking)  # if the patience is over, a gate blocks, and a plugin fails as it says
         hooks = self._hooks.begin(agent, input.identity, input.step, input.state, call.metadata)
+        hooks.read_transcript = partial(self._cache.conversation, input.call.id)
         hooked = HookedCall(hooks, agent, input)
         outcome = await self._gate(agent, hooked, call.metadata) or await hooked.before()
         if outcome is None:

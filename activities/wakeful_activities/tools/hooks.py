@@ -49,4 +49,10 @@ class HookedCall:
     def _making(self, kind: MakeContext) -> MakeContext:
         # Copies: a hook that changes the arguments must not change what other hooks see or what runs.
         call = self.input.call.model_copy(deep=True)
-        return partial(kind, call=call, tool=copy.deepcopy(self.tool), resume=copy.deepcopy(self.input.resume))
+        return partial(
+            kind,
+            call=call,
+            tool=copy.deepcopy(self.tool),
+            resume=copy.deepcopy(self.input.resume),
+            read_transcript=self.hooks.read_transcript,
+        )
