@@ -11,10 +11,13 @@ from pydantic import BaseModel
 from wakeful.contract.requests import (
     parse_cancel,
     parse_decisions,
+    parse_edit,
     parse_outcomes,
     parse_page,
     parse_request,
+    parse_revoke,
     parse_submission,
+    parse_withdraw,
 )
 from wakeful.contract.runs import RunResult
 from wakeful.contract.tools import ToolCallInput, ToolStatus, tool_outcome
@@ -68,9 +71,13 @@ def test_the_requests_of_the_page_start_a_run(written: str) -> None:
         ("submit", parse_submission),
         ("decide", parse_decisions),
         ("cancel", parse_cancel),
+        ("edit", parse_edit),
+        ("withdraw", parse_withdraw),
+        ("revoke", parse_revoke),
         ("transcript", parse_page),
         ("events", parse_page),
         ("outcomes", parse_outcomes),
+        ("queued", parse_page),
     ],
 )
 def test_the_signals_and_queries_of_the_page_are_accepted(name: str, parse: Callable[[object], object]) -> None:
