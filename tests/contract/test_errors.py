@@ -5,6 +5,7 @@ import pytest
 from wakeful.contract.errors import (
     ArchiveMissing,
     CallerError,
+    ChangeRefused,
     ConfigurationError,
     ConnectionFailed,
     DecisionRefused,
@@ -62,6 +63,7 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
     ("error", "text"),
     [
         (CallerError("no"), "no"),
+        (ChangeRefused("t1", "too late"), "thread 't1' rejected the change: too late"),
         (DecisionRefused("t1", "too late"), "thread 't1' rejected the decision: too late"),
         (MessageRefused("t1", "busy"), "thread 't1' rejected the message: busy"),
         (NoAnswer("silence"), "silence"),

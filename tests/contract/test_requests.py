@@ -25,14 +25,17 @@ from wakeful.contract.requests import (
     parse_cancel,
     parse_child_settled,
     parse_decisions,
+    parse_edit,
     parse_fork_point,
     parse_mail,
     parse_mail_returned,
     parse_outcomes,
     parse_page,
     parse_request,
+    parse_revoke,
     parse_submission,
     parse_undelivered_request,
+    parse_withdraw,
     title_of,
 )
 from wakeful.contract.runs import ThreadMode
@@ -234,6 +237,9 @@ def test_every_signal_and_query_is_read_from_small_json() -> None:
             'For example: {"agent_id": "assistant", "input": "hello"}',
         ),
         (parse_submission, {}, 'input: Field required. For example: {"input": "hello"}'),
+        (parse_withdraw, {"message_ids": []}, "message_ids: Tuple should have at least 1 item after validation, not 0"),
+        (parse_edit, {"message": {"content": "hi"}}, "message.id is missing: it says which message to replace"),
+        (parse_revoke, {}, 'tools: Field required. For example: {"tools": ["pay"]}'),
         (
             parse_decisions,
             {"call_id": "1-1", "action": "approve"},

@@ -76,6 +76,14 @@ def test_an_activity_is_shown_whole_and_then_by_its_changes_unless_one_was_misse
     assert shown.on_heartbeat(retried.details()) == [whole]
 
 
+def test_an_activity_that_begins_with_a_patch_is_shown_whole() -> None:
+    """B-242"""
+    running = LiveOutput(ROOT, 1)
+    running.patch("plan", ({"op": "add", "path": "/done", "value": 1},))
+    whole = ActivitySnapshot(message_id="2-1", activity_type="plan", content={"done": 1}, replace=True)
+    assert call().on_heartbeat(running.details()) == [whole]
+
+
 @pytest.mark.parametrize(
     ("end", "status"),
     [
