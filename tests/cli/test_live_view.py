@@ -29,6 +29,7 @@ from wakeful.contract.events import (
     ToolCallReady,
     ToolCallResumed,
     ToolCallStart,
+    ToolCallStreamDelta,
 )
 from wakeful.contract.runs import NaturalEnd
 from wakeful.contract.tools import ToolResult
@@ -108,6 +109,9 @@ def test_a_call_is_one_line_from_its_first_letter_to_its_result(screen: Emulated
         ActivitySnapshot(message_id="m", activity_type="tool-call-progress", content=progress), provisional=True
     )
     assert screen.lines == ["→ dig(deep=true)  25% digging"]
+    screen.show(ToolCallStreamDelta(id="c1", name="dig", delta="sand\nclay\n"), provisional=True)
+    screen.show(ToolCallStreamDelta(id="c1", name="dig", delta="\n"), provisional=True)
+    assert screen.lines == ["→ dig(deep=true)  clay"]
     screen.show(done("dig", "gold"), at=2500)
     assert screen.lines == ["✓ dig(deep=true)  gold  1.5s"]
     assert [result.result.text for result in screen.view.results] == ["gold"]

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import JsonValue
 
-from wakeful.client.watching.tool_output import ShownCall
+from wakeful.client.watching.tool_output import WatchedCall
 from wakeful.contract.events import (
     ActivityDelta,
     ActivitySnapshot,
@@ -22,8 +22,8 @@ from wakeful_activities.tools.live_output import LiveOutput
 ROOT = RunIdentity(thread_id="t", run_id="r", agent_id="a")
 
 
-def call() -> ShownCall:
-    return ShownCall("2-1", "build", thread_id="t", run_id="r")
+def call() -> WatchedCall:
+    return WatchedCall("2-1", "build", thread_id="t", run_id="r")
 
 
 def delta(text: str, *, skipped: int = 0, restarted: bool = False) -> ToolCallStreamDelta:

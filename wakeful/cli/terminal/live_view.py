@@ -143,6 +143,10 @@ class LiveView:
                 key = thread, str(content.get("call_id", ""))
                 if call := self._calls.get(key):
                     self._calls[key] = replace(call, progress=progress_text(content))
+            case e.ToolCallStreamDelta(id=id, delta=text):
+                newest = text.rstrip().rpartition("\n")[2]  # the line of a call has room for one
+                if newest and (call := self._calls.get((thread, id))):
+                    self._calls[thread, id] = replace(call, progress=f"  {printable(newest)}")
             case e.ToolCallResumed(target_id=id):
                 suspended = self._suspended.pop((thread, id), None)
                 if call := self._calls.pop((thread, id), suspended):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pydantic import JsonValue, ValidationError
 
 from wakeful.client.watching.partial_answer import PartialAnswer, answer_in, deltas
-from wakeful.client.watching.tool_output import ShownCall
+from wakeful.client.watching.tool_output import WatchedCall
 from wakeful.contract import ids
 from wakeful.contract.events import (
     AgentEvent,
@@ -73,7 +73,7 @@ class LiveRecords:
         self._shown: PartialAnswer | None = None
         """What was shown of the answer that is streaming."""
         self._held: list[EventRecord] = []
-        self._calls: dict[str, ShownCall] = {}
+        self._calls: dict[str, WatchedCall] = {}
         """What was shown of the running calls, by their activities."""
 
     @property
@@ -107,7 +107,7 @@ class LiveRecords:
             case ids.Infer():
                 return self._on_checkpoint(heartbeat)
             case ids.CallTool(call_id=call_id):
-                call = self._calls.get(heartbeat.id) or self._shown_call(call_id, heartbeat.type)
+                call = self._calls.get(heartbeat.id) or self._watched_call(call_id, heartbeat.type)
                 self._calls[heartbeat.id] = call
                 return self._provisional(call.on_heartbeat(heartbeat.details), at=heartbeat.at)
             case _:
@@ -180,9 +180,9 @@ class LiveRecords:
             for event in events
         ]
 
-    def _shown_call(self, call_id: str, tool_name: str) -> ShownCall:
+    def _watched_call(self, call_id: str, tool_name: str) -> WatchedCall:
         identity = self.identity or RecordIdentity()
-        return ShownCall(call_id, tool_name, thread_id=identity.thread_id, run_id=identity.run_id)
+        return WatchedCall(call_id, tool_name, thread_id=identity.thread_id, run_id=identity.run_id)
 
     def _with_last_progress(self, record: EventRecord) -> list[EventRecord]:
         """The record, after the last progress of the call that it ends."""

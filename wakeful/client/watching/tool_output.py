@@ -27,7 +27,7 @@ _STATUSES: dict[ToolCallOutcome, ProgressStatus] = {
 }
 
 
-class ShownCall:
+class WatchedCall:
     """One call, from its first heartbeat that shows something until its end."""
 
     def __init__(self, call_id: str, tool_name: str, *, thread_id: str, run_id: str) -> None:
