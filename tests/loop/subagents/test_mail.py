@@ -45,7 +45,7 @@ from wakeful.contract.mail import (
 from wakeful.contract.messages import Visibility
 from wakeful.contract.names import SIGNAL_DELIVER, SIGNAL_MAIL_RETURNED
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import Cancelled, Origin, RunIdentity, TaskRef
+from wakeful.contract.runs import Cancelled, Origin, RunIdentity, RunMode, TaskRef
 from wakeful.contract.subagents import SubagentContext
 from wakeful.loop.machine.commands import CancelWork, DeliverMessage, SendSignal
 from wakeful.loop.machine.facts import (
@@ -551,7 +551,11 @@ def test_a_message_from_an_agent_starts_a_run_on_an_idle_thread() -> None:
     driver.feed(mail_received())
     assert isinstance(driver.thread.stage, Resolving)
     assert driver.thread.identity == RunIdentity(
-        thread_id="t1", run_id="r1.2", agent_id="assistant", origin=Origin.INTERNAL
+        thread_id="t1",
+        run_id="r1.2",
+        agent_id="assistant",
+        origin=Origin.INTERNAL,
+        run_mode=RunMode.INTERNAL_WAKE,
     )
     message = driver.thread.transcript.messages[-1]
     assert (message.id, message.visibility) == ("msg_1", Visibility.ALL)

@@ -2,9 +2,11 @@
 
 from tests.loop.children import delegate_call, mail_received, make_parent
 from tests.loop.driving import NO_INPUT, THREAD, Driver, after_continue_as_new, asks, input_message, says
+from wakeful.contract.hooks import Hold, HookEffects
 from wakeful.contract.runs import Adapter, Origin, RunMode
 from wakeful.loop.machine.commands import StartChild
 from wakeful.loop.machine.facts import MessagesSubmitted
+from wakeful.loop.machine.stages import AwaitingTasks
 from wakeful.loop.thread.views import carryover
 
 SCHEDULED = MessagesSubmitted((input_message("s1"),), run_mode=RunMode.SCHEDULED, adapter=Adapter.A2A)
@@ -35,6 +37,13 @@ def test_a_scheduled_message_waits_for_a_run_of_its_own() -> None:
     driver.resolve()
     assert mode_of(driver) == (RunMode.SCHEDULED, Adapter.A2A, Origin.USER)
     assert driver.thread.counters.runs == 2
+
+
+def test_a_run_that_is_held_open_does_not_read_a_scheduled_message() -> None:
+    driver = Driver(request=THREAD)
+    driver.model(says("Hello!"), HookEffects(hold=(Hold(key="build"),)))
+    driver.feed(SCHEDULED)
+    assert (driver.thread.stage, driver.queued) == (AwaitingTasks(), ["s1"])
 
 
 def test_an_unread_message_keeps_its_mode_and_its_adapter() -> None:
