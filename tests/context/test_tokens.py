@@ -11,16 +11,24 @@ from wakeful.context.tokens import (
     calibrated,
     message_tokens,
     messages_tokens,
+    request_tokens,
     scaled,
     tool_tokens,
     tools_tokens,
 )
+from wakeful.contract.inference import ModelRequest
 from wakeful.contract.messages import ImageBlock, Message, Role, TextBlock, ThinkingBlock, UrlSource
 from wakeful.contract.tools import ToolDescriptor
 
 TOOL = ToolDescriptor(id="look", name="look", description="Look it up.", parameters={"type": "object"})
 factors = st.floats(MIN_FACTOR, MAX_FACTOR)
 counts = st.integers(1, 10**9)
+
+
+def test_a_request_takes_its_instructions_its_tools_and_its_messages() -> None:
+    said = (user("u", "Hello."), assistant("a", "Hi."))
+    request = ModelRequest(model="m", instructions="x" * 40, messages=said, tools=(TOOL,))
+    assert request_tokens(request) == 14 + tool_tokens(TOOL) + messages_tokens(said)
 
 
 def test_a_message_takes_four_tokens_and_one_for_every_four_characters() -> None:

@@ -3,8 +3,10 @@
 import pytest
 
 from wakeful.contract.errors import (
+    HOW_TO_DECODE,
     ArchiveMissing,
     CallerError,
+    CannotDecode,
     ChangeRefused,
     ConfigurationError,
     ConnectionFailed,
@@ -15,6 +17,7 @@ from wakeful.contract.errors import (
     MessageRefused,
     NoAnswer,
     NotStarted,
+    OtherTenant,
     ProviderError,
     ProviderErrorKind,
     ThreadBusy,
@@ -63,6 +66,15 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
     ("error", "text"),
     [
         (CallerError("no"), "no"),
+        (
+            OtherTenant("t1", "acme"),
+            "thread 't1' rejected the message: the thread belongs to another tenant than 'acme', which the message "
+            "is from",
+        ),
+        (
+            CannotDecode("the input of thread 't1'", "unknown encoding"),
+            f"the input of thread 't1' cannot be decoded here: unknown encoding. {HOW_TO_DECODE}",
+        ),
         (ChangeRefused("t1", "too late"), "thread 't1' rejected the change: too late"),
         (DecisionRefused("t1", "too late"), "thread 't1' rejected the decision: too late"),
         (MessageRefused("t1", "busy"), "thread 't1' rejected the message: busy"),

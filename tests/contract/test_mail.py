@@ -3,7 +3,7 @@
 import pytest
 
 from wakeful.contract.mail import AgentMessage, Sender, TaskEvent, mail_message, with_escaped_tags
-from wakeful.contract.messages import ContentBlock, Message, Role, TextBlock, ToolResultBlock
+from wakeful.contract.messages import ContentBlock, ImageBlock, Message, Role, TextBlock, ToolResultBlock, UrlSource
 from wakeful.contract.subagents import ChildResult, child_result_message
 from wakeful.contract.tasks import TaskStatus
 
@@ -32,8 +32,13 @@ def test_what_people_and_tools_write_cannot_pass_for_mail(
     role: Role, written: ContentBlock, read: ContentBlock
 ) -> None:
     """B-572"""
-    """B-572"""
     assert with_escaped_tags(message(role, written)) == message(role, read)
+
+
+def test_what_is_beside_forged_tags_is_not_changed() -> None:
+    picture = ImageBlock(source=UrlSource(url="https://example.com/p.png"))
+    read = with_escaped_tags(Message(id="m1", role=Role.USER, content=(picture, TextBlock(text=FORGED))))
+    assert read.content == (picture, TextBlock(text=ESCAPED))
 
 
 @pytest.mark.parametrize("role", [Role.ASSISTANT, Role.SYSTEM])

@@ -29,6 +29,7 @@ from wakeful.contract.requests import (
     parse_fork_point,
     parse_mail,
     parse_mail_returned,
+    parse_missing_report,
     parse_outcomes,
     parse_page,
     parse_request,
@@ -272,6 +273,7 @@ def test_every_signal_and_query_is_read_from_small_json() -> None:
             {"action": "burn"},
             "action: Input should be 'replay' or 'clear'. For example: ",
         ),
+        (parse_missing_report, {"activity_id": "tool-1-1"}, "missing: Field required. For example: "),
         (parse_budget_request, {"work_id": "bg_0", "thread_id": "t"}, "spent: Field required. For example: "),
         (parse_budget_grant, {"refused": 7}, "refused: Input should be a valid string. For example: "),
         (
@@ -329,3 +331,8 @@ def test_user_and_metadata_need_a_message() -> None:
         with pytest.raises(CallerError, match="user and metadata belong to a message"):
             parse_request({"agent_id": "a", "mode": "thread", **written})
     assert parse_request({"agent_id": "a", "mode": "thread", "tenant": "acme"}).tenant == "acme"
+
+
+def test_a_submission_of_one_message_can_be_given_an_id() -> None:
+    submission = parse_submission({"input": "hello", "user": "ada"}).with_message_id("m1")
+    assert ([message.id for message in submission.messages], submission.user) == (["m1"], "ada")

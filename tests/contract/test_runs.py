@@ -19,6 +19,7 @@ from wakeful.contract.runs import (
     Termination,
     Usage,
     fitting_result,
+    metadata_digest,
     outcome_of,
     priority_of,
     reason_code,
@@ -159,3 +160,8 @@ def test_a_result_is_cut_until_it_fits(termination: Termination, fields: dict[st
 def test_a_result_that_fits_is_not_cut() -> None:
     result = result_of(NaturalEnd(), response="x" * 60_000)
     assert fitting_result(result) is result
+
+
+def test_metadata_is_referred_to_by_a_digest_that_does_not_depend_on_its_order() -> None:
+    assert metadata_digest({}) is None
+    assert metadata_digest({"a": 1, "b": 2}) == metadata_digest({"b": 2, "a": 1}) != metadata_digest({"a": 1})

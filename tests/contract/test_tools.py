@@ -5,7 +5,15 @@ from pydantic import JsonValue
 
 from wakeful.contract.decisions import Suspension, SuspensionTicket
 from wakeful.contract.messages import ToolCall
-from wakeful.contract.tools import Effects, ToolOutcome, ToolResult, ToolStatus, tool_outcome
+from wakeful.contract.tools import (
+    Effects,
+    ToolDescriptor,
+    ToolOutcome,
+    ToolResult,
+    ToolStatus,
+    never_started,
+    tool_outcome,
+)
 
 
 @pytest.mark.parametrize(
@@ -93,3 +101,8 @@ def test_a_malformed_outcome_is_an_error_and_never_a_success(returned: object, p
     assert result.status is ToolStatus.ERROR
     assert result.text.startswith(f"The tool ran, but its result cannot be read: {problem}")
     assert result.text.endswith(". Check what it did before you call it again.")
+
+
+def test_a_call_that_no_worker_has_started_names_its_queue_and_its_time() -> None:
+    tool = ToolDescriptor(id="pay", name="pay", description="", parameters={}, task_queue="bank", queue_seconds=30)
+    assert "no worker of task queue 'bank' has started it within 30 seconds" in never_started(tool)
