@@ -160,6 +160,8 @@ def scenario_of(
         patch.object(people, "ROOT_AGENTS", (agent,)),
         patch.object(people, "THREADS", ("t1",)),
         patch.object(workload.AnyModel, "complete", _scripted(answers)),
+        patch.object(workload, "PENDING_WORK", 0),
+        patch.object(workload, "ANSWERS_OF_HOOKS", 0),
         reading_simulated_histories(),
     ):
         yield Scenario("a scenario", replace(options, settings=settings))

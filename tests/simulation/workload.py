@@ -49,6 +49,8 @@ INTRUDING = "intruding"
 """In every message of another tenant, which no model is ever shown."""
 
 MAX_CALLS = 3
+ENTRIES = 20
+"""More than an answer and the results of its calls, also in directed schedules."""
 
 SUMMARY_FAILS = 0.3
 """The share of summaries that the model refuses to make."""
@@ -359,7 +361,7 @@ class Watchful(Plugin):
 
     async def after_tool_execute(self, ctx: AfterToolExecute) -> None:
         ctx.emit("executed")
-        if (staged := await ctx.transcript(MAX_CALLS + 1)) and all(ctx.call.id != call.id for call in _calls(staged)):
+        if (staged := await ctx.transcript(ENTRIES)) and all(ctx.call.id != call.id for call in _calls(staged)):
             outside.invalid_requests.append(f"{activity.info().workflow_id}: {ctx.call.id} is not in its conversation")
         if outside.random("hold", activity.info().workflow_id, ctx.call.id).random() < PENDING_WORK:
             ctx.hold("work", f"the work of {ctx.call.id}")

@@ -23,6 +23,7 @@ from wakeful.authoring.plugin import AnyPlugin, hook_name
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.base import json_bytes
 from wakeful.contract.decisions import ToolCallResume
 from wakeful.contract.gates import Block, SetResult, Verdict
 from wakeful.contract.hooks import HookEffects, HookFailure, LifecyclePhase, Phase, PluginBinding
@@ -278,8 +279,11 @@ class _HookFailed(Exception):
     """A hook that could not run, or broke the rules for hooks; the message says why."""
 
 
-def checked_requests(requests: HookRequests, state: State) -> tuple[HookRequests, int]:
+def checked_requests(requests: HookRequests, state: State, *, counts_state: bool = True) -> tuple[HookRequests, int]:
     """A validated copy of requests and its bytes: Python does not enforce their types, and history must hold them.
+
+    Args:
+        counts_state: False for a tool, whose state writes have only their own limit.
 
     Raises:
         ValueError: they cannot be written as JSON, or are too large.
@@ -289,7 +293,9 @@ def checked_requests(requests: HookRequests, state: State) -> tuple[HookRequests
     except (PydanticSerializationError, ValueError) as error:
         raise ValueError(f"its request cannot be written as JSON: {_in_one_line(error)}") from error
     # Not counted: messages, which are not recorded, and results, which are cut.
-    size = len(effects_of(checked, state).model_dump_json().encode()) + len((checked.text or "").encode())
+    effects = effects_of(checked, state)
+    counted = effects if counts_state else effects.model_copy(update={"state": ()})
+    size = json_bytes(counted) + len((checked.text or "").encode())
     if not isinstance(checked.verdict, SetResult):
         size += len(to_json(checked.verdict))
     if size > REQUEST_LIMIT:

@@ -262,7 +262,7 @@ class _Call:
             ToolError: history cannot hold the requests.
         """
         try:
-            self.requests, _ = checked_requests(self.requests, self.state)
+            self.requests, _ = checked_requests(self.requests, self.state, counts_state=False)
         except ValueError as error:
             problem = f"the tool ran, but {error}"
             raise ToolError(problem, kind=ToolErrorKind.INTERNAL) from error
