@@ -19,7 +19,14 @@ from wakeful.client.read_or_ask import read_or_ask
 from wakeful.contract.archive import ArchiveInput, ArchiveOutput, SegmentContent
 from wakeful.contract.base import Wire, json_bytes
 from wakeful.contract.carryover import Carryover, Counters
-from wakeful.contract.errors import ArchiveMissing, DoesNotReplay, ReplayTooSlow, ThreadNotFound, WakefulError
+from wakeful.contract.errors import (
+    ArchiveMissing,
+    DoesNotReplay,
+    OtherTenant,
+    ReplayTooSlow,
+    ThreadNotFound,
+    WakefulError,
+)
 from wakeful.contract.events import EventRecord
 from wakeful.contract.ids import interrupted_message_id, message_id
 from wakeful.contract.inference import RestoreInput, TranscriptTail
@@ -50,6 +57,7 @@ from wakeful.history.moments import CLOSED_FROM_OUTSIDE, ActivityCompleted, Acti
 from wakeful.history.reader import HistoryReader
 from wakeful.loop.thread.archive import archived_position, cut_to
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES, ThreadSnapshot, unpack
+from wakeful.loop.thread.opening import other_tenant
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 from wakeful.loop.thread.views import carryover, visible_messages
 from wakeful.rpc_errors import describe_execution
@@ -97,7 +105,12 @@ class RestoreActivity:
         workflow_id = activity.info().workflow_id
         assert workflow_id is not None  # our activities are always scheduled by a workflow
         with heartbeating():
-            return await self._tail(workflow_id, await self._past(workflow_id, input))
+            past = await self._past(workflow_id, input)
+            # Here, and not in the workflow: an execution whose restore completes takes the thread over.
+            if (problem := other_tenant(input.tenant, past.carryover)) is not None:
+                message = f"thread {input.thread_id or workflow_id!r} cannot be restored: {problem}"
+                raise ApplicationError(message, type=OtherTenant.__name__, non_retryable=True)
+            return await self._tail(workflow_id, past)
 
     async def _past(self, workflow_id: str, input: RestoreInput) -> _Past:
         if input.messages is None:

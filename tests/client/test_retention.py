@@ -296,9 +296,9 @@ async def test_a_release_that_does_not_replay_a_closed_thread_wakes_it_with_its_
     with monkeypatch.context() as earlier_release:
         earlier_release.setattr(worker, "AgentRun", Sleepy)
         async with a_worker(client):
-            await client.run("a", "one", thread_id=thread_id)
+            await client.run("a", "one", thread_id=thread_id, tenant="acme")
     async with a_worker(client):
-        await client.send(thread_id, "two", agent_id="a", message_id="m2")
+        await client.send(thread_id, "two", agent_id="a", message_id="m2", tenant="acme")
         assert await answered(client, thread_id, 2) == "shown 2"
         messages = await client.transcript(thread_id)
         (missing,) = (await client.status(thread_id)).refusals

@@ -13,7 +13,9 @@ from tests.support.waiting import BOUND_SECONDS, until
 from wakeful import CallerError, RunStatus
 from wakeful.client.client import Client
 from wakeful.contract.messages import Message
+from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Errored
+from wakeful.history.latest_execution import ExecutionStart
 from wakeful.worker import WorkerSettings, running_worker
 from wakeful_workflows.agent_run import AgentRun
 
@@ -168,6 +170,14 @@ async def test_a_thread_whose_request_was_rejected_is_new(client: Client, thread
         assert await answered(client, thread_id) == "hello, hello"
         assert texts(await client.transcript(thread_id)) == HELLO
         await client.handle(thread_id).cancel()
+
+
+def test_an_execution_that_was_never_restored_does_not_say_whose_the_thread_is() -> None:
+    """B-660"""
+    start = ExecutionStart("r2", request=RunRequest(agent_id="walker", input="hi", restore_from="r1", tenant="beta"))
+    assert (start.tenant, start.is_of_any_tenant) == (None, True)
+    start.has_started = True
+    assert (start.tenant, start.is_of_any_tenant) == ("beta", False)
 
 
 async def start_rejected(client: Client, thread_id: str, request: dict[str, str], code: str) -> None:

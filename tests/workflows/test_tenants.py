@@ -199,6 +199,31 @@ async def test_a_thread_refuses_another_tenant_in_every_state(temporal: Temporal
     assert (fork.identity.tenant, fork.identity.user) == ("acme", "ann")
 
 
+@pytest.mark.parametrize("owner", ["acme", None])
+async def test_a_refused_request_of_another_tenant_leaves_the_thread_to_its_owner(
+    temporal: TemporalClient, thread_id: str, owner: str | None
+) -> None:
+    """B-660"""
+    async with served(temporal) as client:
+        await client.run("desk", "hello", thread_id=thread_id, tenant=owner)
+        before = await client.transcript(thread_id)
+        closed = await client.handle(thread_id).describe()
+        request = {"agent_id": "desk", "input": "mine", "tenant": "beta", "restore_from": closed.run_id}
+        await temporal.start_workflow("AgentRun", request, id=thread_id, task_queue=QUEUE)
+        refused = await client.result(thread_id)
+        shown = (await client.handle(thread_id).describe()).search_attributes
+        assert await client.transcript(thread_id) == before
+        with pytest.raises(OtherTenant):
+            await client.send(thread_id, "mine", tenant="beta")
+        await client.send(thread_id, "hello", tenant=owner, confirm=True)
+        view = await until(client, thread_id, lambda view: view.result is not None)
+        after = await client.transcript(thread_id)
+    assert "leave the tenant out" in refused.status_reason
+    assert shown["WakefulReason"] == ["other_tenant"]
+    assert view.identity.tenant == owner
+    assert [message.text for message in after[: len(before) + 1]] == [*(message.text for message in before), "hello"]
+
+
 async def test_priorities_and_fairness_keys_reach_activities_and_sub_agents(
     temporal: TemporalClient, thread_id: str
 ) -> None:

@@ -143,6 +143,8 @@ class RestoreInput(Wire):
     """For a fork: how many messages of that thread it continues from."""
     digest: Maybe[str] = None
     """For a fork: the digest of those messages."""
+    tenant: Maybe[str] = None
+    """The tenant that the request names; a thread of another one is not restored."""
 
 
 class Rewind(Wire):

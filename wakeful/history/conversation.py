@@ -176,7 +176,8 @@ class ConversationReader:
         if isinstance(given, dict) and names.SNAPSHOT in given:
             self._continue(unpack(given[names.SNAPSHOT]))
             return
-        self.conversation.inputs = parse_request(given).messages
+        request = parse_request(given)
+        self.conversation.inputs, self.conversation.carryover = request.messages, Carryover(tenant=request.tenant)
 
     def _continue(self, snapshot: ThreadSnapshot) -> None:
         conversation, thread = self.conversation, snapshot.thread

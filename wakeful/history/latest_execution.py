@@ -43,13 +43,18 @@ class ExecutionStart:
         if self.snapshot is not None:
             tenant = self.snapshot["thread"]["identity"].get("tenant")  # unpacked, it would have to be of this release
             return tenant if isinstance(tenant, str) else None
+        if self._continues and not self.has_started:
+            return None  # it may have been refused because it named another one
         return self.request.tenant if self.request else None
 
     @property
     def is_of_any_tenant(self) -> bool:
         """Whether the input leaves the tenant open: the execution has that of the one which it continues."""
-        request = self.request
-        return self.tenant is None and request is not None and bool(request.fork or request.restore_from)
+        return self.tenant is None and self._continues
+
+    @property
+    def _continues(self) -> bool:
+        return self.request is not None and bool(self.request.fork or self.request.restore_from)
 
 
 async def latest_started(temporal: Client, thread_id: str, run_id: str, *, or_snapshot: bool = False) -> ExecutionStart:

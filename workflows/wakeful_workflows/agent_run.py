@@ -58,7 +58,7 @@ from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step.inference import in_lineage
 from wakeful.loop.thread.archive import still_valid
 from wakeful.loop.thread.continue_as_new import ThreadSnapshot, pending_commands, unpack
-from wakeful.loop.thread.opening import begin, opened, other_tenant
+from wakeful.loop.thread.opening import begin, opened
 from wakeful.loop.thread.transcript import transcript_of
 from wakeful.loop.thread.views import carryover, permissions_view, status_view
 from wakeful.undecodable import Undecodable, checked
@@ -168,8 +168,6 @@ class AgentRun(Signals):
             self._thread = opened(request, thread_id=thread_id, run_id=run_id)
             tail = await self._restore(past)
             transcript, kept = transcript_of(tail), tail.carryover
-            if kept is not None and (problem := other_tenant(request, kept)) is not None:
-                raise ApplicationError(problem, type="InvalidRequest", non_retryable=True)
             if kept is not None:
                 self._archives = Archives(self._history, kept.segments, number=kept.counters.archives)
             before = kept.counters.events - len(tail.events) if kept and not request.fork else 0

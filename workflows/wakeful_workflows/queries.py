@@ -161,8 +161,16 @@ def events_page(thread: Thread, log: EventLog, request: PageRequest, *, segments
 def past_of(request: RunRequest) -> RestoreInput | None:
     """What a woken or forked thread has to read first."""
     if (fork := request.fork) is not None:
-        return RestoreInput(run_id=fork.run_id, thread_id=fork.thread_id, messages=fork.messages, digest=fork.digest)
-    return RestoreInput(run_id=request.restore_from) if request.restore_from is not None else None
+        return RestoreInput(
+            run_id=fork.run_id,
+            thread_id=fork.thread_id,
+            messages=fork.messages,
+            digest=fork.digest,
+            tenant=request.tenant,
+        )
+    if request.restore_from is None:
+        return None
+    return RestoreInput(run_id=request.restore_from, tenant=request.tenant)
 
 
 def restoring_status(view: StatusView) -> StatusView:

@@ -129,11 +129,12 @@ def _known_outcomes(transcript: Transcript, kept: Carryover) -> tuple[Outcome, .
     return outcomes.newest((*others, *carried))
 
 
-def other_tenant(request: RunRequest, kept: Carryover) -> str | None:
-    """Why the request cannot continue a thread; None if it can, or if the thread's own tenant was not restored."""
-    if request.tenant is None or kept.tenant in (None, request.tenant):
+def other_tenant(tenant: str | None, kept: Carryover) -> str | None:
+    """Why a request that names this tenant cannot continue a thread; None if it can."""
+    if tenant is None or tenant == kept.tenant:
         return None
-    return f"it belongs to another tenant than {request.tenant!r}: leave the tenant out, or start a new thread"
+    owner = "no tenant" if kept.tenant is None else f"another tenant than {tenant!r}"
+    return f"it belongs to {owner}: leave the tenant out, or start a new thread"
 
 
 def _identity(request: RunRequest, kept: Carryover, *, thread_id: str, run_id: str) -> RunIdentity:
