@@ -201,6 +201,11 @@ def _worker_problems(config: WorkerConfig, registry: Registry) -> Sequence[str]:
             "worker, and no workflow of ours"
         )
         return problems
+    if config.get("workflow_failure_exception_types"):
+        problems.append(
+            "the worker has workflow_failure_exception_types, which would end runs that wait for the right worker: "
+            "leave it out, and name the types in your own workflows, as @workflow.defn(failure_exception_types=[…])"
+        )
     names = [_activity_name(function) for function in config.get("activities", ())]
     if None in names:
         problems.append(

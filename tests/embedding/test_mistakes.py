@@ -95,6 +95,22 @@ async def test_an_activity_of_the_worker_takes_the_place_of_tools(
         Worker(temporal, task_queue="mine", activities=[own], plugins=[WakefulPlugin(registry)])
 
 
+async def test_an_error_in_any_workflow_of_the_worker_fails_it(temporal: TemporalClient) -> None:
+    """Runs would fail of what another worker repairs: nondeterminism, a missing activity, a missing codec."""
+    problem = (
+        "the worker has workflow_failure_exception_types, .* name the types in your own workflows, as "
+        r"@workflow\.defn\(failure_exception_types=\[…\]\)"
+    )
+    with pytest.raises(ConfigurationError, match=problem):
+        Worker(
+            temporal,
+            task_queue="mine",
+            workflows=[Quotes],
+            workflow_failure_exception_types=[Exception],
+            plugins=[WakefulPlugin(registry)],
+        )
+
+
 async def test_a_versioned_worker_has_no_default_behavior(temporal: TemporalClient) -> None:
     version = WorkerDeploymentVersion(deployment_name="shop", build_id="1")
     deployment = WorkerDeploymentConfig(version=version, use_worker_versioning=True)
