@@ -77,7 +77,7 @@ class WakefulPlugin(temporalio.client.Plugin, temporalio.worker.Plugin):
         self._settings = settings or WorkerSettings()
         self._profiles = profiles
         self._parts: list[WorkerParts] = []
-        """Of every worker that has the plugin."""
+        """Of every worker that has the plugin and has not ended."""
         if problems := list(_settings_problems(self._settings)):
             raise ConfigurationError(problems)
 
@@ -135,6 +135,7 @@ class WakefulPlugin(temporalio.client.Plugin, temporalio.worker.Plugin):
         """
         parts = self._parts_of(worker)
         async with contextlib.AsyncExitStack() as stack:
+            stack.callback(self._parts.remove, parts)
             try:
                 await stack.enter_async_context(parts.running(worker))
             except BaseException:

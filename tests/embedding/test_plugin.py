@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import gc
 import threading
+import weakref
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
@@ -71,6 +73,18 @@ async def test_a_client_with_the_plugin_has_workers_that_serve_the_agents(
         for queue in (thread_id, f"{thread_id}-2"):
             said = await connected.execute_workflow(Quotes.run, "quoter", id=queue, task_queue=queue)
             assert said == "tea costs 3, stamped"
+
+
+async def test_the_plugin_keeps_nothing_of_a_worker_that_has_ended(temporal: TemporalClient, thread_id: str) -> None:
+    plugin = WakefulPlugin(registry, QUIET)
+    connected = TemporalClient(**temporal.config())
+    client = weakref.ref(connected)
+    worker = Worker(connected, task_queue=thread_id, workflows=[Quotes], plugins=[plugin])
+    async with worker:
+        pass
+    del connected, worker
+    gc.collect()
+    assert client() is None
 
 
 async def test_a_replayer_with_the_plugin_replays_the_workflow_and_its_agent(agents: Client, thread_id: str) -> None:
