@@ -83,6 +83,16 @@ def check_decodable(converter: DataConverter, thread: WorkflowExecution) -> None
         converter.payload_converter.from_payload(title)
 
 
+async def check_codec(converter: DataConverter, thread: WorkflowExecution) -> None:
+    """Fail before a thread is sent what its workers cannot decode, because this client has another key.
+
+    Raises:
+        CannotDecode: the codec can never decode the memo. One that does not answer now says nothing.
+    """
+    with suppress(OSError, RuntimeError), decoding(converter, f"thread {thread.id!r}"):
+        await thread.memo_value(names.MEMO_TITLE, None)
+
+
 @contextmanager
 def decoding(converter: DataConverter, subject: str) -> Iterator[None]:
     """Decode in the body.

@@ -175,6 +175,13 @@ async def test_a_codec_with_another_key_is_named(encrypted: Client, command: str
     assert says in ran.out + ran.err
 
 
+async def test_a_message_that_the_workers_of_a_thread_cannot_decode_is_not_sent(encrypted: Client) -> None:
+    id = await thread(encrypted, "send-with-another-key", WAITING)
+    ran = await run(encrypted, "send", id, "more", factory=WITH_ANOTHER_KEY)
+    assert ran.code == 1
+    assert f"thread {id!r} cannot be decoded here: the payload codec 'Encryption' raised ValueError" in ran.err
+
+
 @pytest.mark.integration
 async def test_a_worker_without_the_codec_says_what_is_missing(encrypted: Client, tmp_path: Path) -> None:
     address, namespace = cluster(encrypted)

@@ -25,7 +25,7 @@ from wakeful.history.close_states import has_ended, read_result
 from wakeful.history.latest_execution import latest_started
 from wakeful.loop.thread.continue_as_new import unpack
 from wakeful.rpc_errors import describe_execution, error_of
-from wakeful.undecodable import check_decodable
+from wakeful.undecodable import check_codec, check_decodable
 
 Described = WorkflowExecutionDescription
 
@@ -63,9 +63,12 @@ async def signal_or_wake(
         ThreadExpired: the thread was closed, and the server has deleted it.
         ThreadNotFound: the workflow with this id is not a thread.
         NoAnswer: the closed thread does not replay here, and no worker answered in time which agent it had.
+        CannotDecode: the thread's payloads need another codec, or another key.
     """
     temporal = reader.temporal
     described = await _after_closing(temporal, thread_id)
+    if described is not None:
+        await check_codec(temporal.data_converter, described)
     if described is not None and described.status is WorkflowExecutionStatus.RUNNING:
         if await _signal(temporal, thread_id, signal) and not await _came_too_late(temporal, described, signal):
             return
