@@ -23,7 +23,7 @@ from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.requests import Fork, RunRequest
 from wakeful.contract.runs import OnBusy, Priority, ThreadMode
 from wakeful.loop.machine.commands import ResolveAgent, SendSignal, StartChild, StartTask
-from wakeful.loop.machine.facts import Delivered, MailReceived, MessagesSubmitted, WorkFailed
+from wakeful.loop.machine.facts import Delivered, MailReceived, MailReturned, MessagesSubmitted, WorkFailed
 from wakeful.loop.thread.continue_as_new import pending_commands
 from wakeful.loop.thread.opening import begin, other_tenant
 from wakeful.loop.thread.views import carryover
@@ -180,6 +180,15 @@ def test_mail_of_another_tenant_is_refused_and_returned(tenant: str | None) -> N
         driver.last = before
         driver.feed(end)
         assert driver.thread.steering == ()
+
+
+def test_returned_mail_of_another_tenant_is_refused_and_not_sent_again() -> None:
+    """B-660"""
+    driver = acme()
+    for tenant in ("beta", None):
+        driver.feed(MailReturned(mail_from(tenant), "recipient_unavailable"))
+        assert "of another tenant" in driver.thread.refusals[-1].reason
+    assert driver.thread.mail.undelivered == ()
 
 
 def test_mail_says_which_tenant_it_comes_from() -> None:

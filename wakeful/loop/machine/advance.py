@@ -106,7 +106,7 @@ def advance(thread: Thread, fact: Fact, *, now: int) -> Advance:
         case MailReceived(mail=received):
             moved = child_events.on_mail_received(thread, received, now=now)
         case MailReturned(message=message, error=error):
-            moved = Advance(mail.keep_undelivered(thread, message, error, now=now))
+            moved = child_events.on_mail_returned(thread, message, error, now=now)
         case UndeliveredRequested(action=action):
             moved = mail.resend_undelivered(thread) if action == "replay" else mail.clear_undelivered(thread)
         case BudgetRequested(request=request):
@@ -291,7 +291,7 @@ def _on_late_fact(thread: Thread, fact: SignalFact | LateChildFact, *, now: int)
         case MailReceived(mail=event):
             return Advance(child_events.on_mail_received(thread, event, now=now).thread)
         case MailReturned(message=message, error=error):
-            return Advance(mail.keep_undelivered(thread, message, error, now=now))
+            return Advance(child_events.on_mail_returned(thread, message, error, now=now).thread)
         case ChildSettled(result=result):
             return Advance(child_events.on_child_settled(thread, result, now=now).thread)
         case ChildClosed(id=id, reason=reason):

@@ -40,6 +40,7 @@ from wakeful.loop.machine.stages import (
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step.steps import next_step
 from wakeful.loop.subagents import budgets, ledger, start, tasks
+from wakeful.loop.subagents.mail import keep_undelivered
 from wakeful.loop.thread import cancelling
 from wakeful.loop.thread.outcomes import accepted_ids, record_messages
 from wakeful.loop.thread.submissions import for_this_run, read_queued, start_next_run
@@ -180,6 +181,14 @@ def on_mail_received(thread: Thread, mail: AgentMessage | TaskEvent, *, now: int
         refused = refuse(thread, SIGNAL_DELIVER, problem, now=now)
         return refused.then(return_message, mail) if isinstance(mail, AgentMessage) else refused
     return _accept_mail(thread, mail, message, now=now)
+
+
+def on_mail_returned(thread: Thread, message: AgentMessage, error: str, *, now: int) -> Advance:
+    """A message of this thread came back. One of another tenant is not its own, and would be sent again as that one."""
+    if _is_of_other_tenant(thread, message):
+        reason = f"the thread has not sent message {message.message_id!r}, which is of another tenant"
+        return refuse(thread, SIGNAL_MAIL_RETURNED, reason, now=now)
+    return Advance(keep_undelivered(thread, message, error, now=now))
 
 
 def _accept_mail(thread: Thread, mail: AgentMessage | TaskEvent, message: Message, *, now: int) -> Advance:
