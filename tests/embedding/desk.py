@@ -65,7 +65,7 @@ class Asks:
         except TimeoutError:
             return "the scope ended"
         except AgentFailed as error:
-            ended = "" if error.result is None else f" ({error.result.termination.type})"
+            ended = "" if error.result is None else f" ({error.result.status_reason})"
             return f"{error.type}: {error.message}{ended}"
         return f"{result.status_reason}: {result.response}"
 

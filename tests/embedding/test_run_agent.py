@@ -96,8 +96,8 @@ async def test_a_run_that_ends_in_an_error_is_an_error_of_the_workflow(agents: C
     asks = await _start(agents, thread_id, Ask(agent_id="broken"))
     said = await asks.result()
     assert said.startswith("AgentFailed: agent 'broken' on thread")
-    assert "the key is wrong" in said
-    assert said.endswith("(error)")  # the result of the run is there, too
+    assert "its run ended in an error (unauthorized)" in said
+    assert said.endswith("the key is wrong)")  # in the result of the run
 
 
 async def test_an_error_of_an_agent_that_a_workflow_does_not_catch_fails_it(agents: Client, thread_id: str) -> None:
@@ -107,6 +107,8 @@ async def test_an_error_of_an_agent_that_a_workflow_does_not_catch_fails_it(agen
         await agents.temporal.execute_workflow(Uncaught.run, ask, id=thread_id, task_queue=QUEUE)
     assert isinstance(raised.value.cause, ApplicationError)
     assert raised.value.cause.type == "AgentFailed"
+    history = await agents.temporal.get_workflow_handle(thread_id).fetch_history()
+    assert "the key is wrong" not in history.to_json()  # only in payloads, which a codec can encode
 
 
 async def test_agents_run_in_workflows_only() -> None:

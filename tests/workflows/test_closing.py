@@ -1,9 +1,11 @@
 """How workflows close, and what lists, logs, metrics and other workflows see of an end."""
 
+import dataclasses
 import logging
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.client import Client as TemporalClient
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowFailureError
@@ -12,6 +14,7 @@ from temporalio.runtime import BUFFERED_METRIC_KIND_COUNTER, MetricBuffer, Runti
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from tests.support.app import TOOLS
+from tests.support.encrypted import Encryption
 from tests.support.journal import Journal
 from tests.support.waiting import until, until_status
 from wakeful import Agent, Registry, RunStatus, ScriptedModel, WorkerSettings, call, running_worker, say
@@ -59,6 +62,36 @@ async def test_a_run_that_ends_in_an_error_fails_its_workflow_with_the_result_as
         {"WakefulOutcome": "error", "WakefulReason": "agent_not_found"},
     )
     assert execution.search_attributes["WakefulAgent"] == ["unknown"]
+
+
+async def test_the_text_of_an_error_is_only_in_payloads_which_a_codec_encrypts(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    """B-028"""
+    converter = dataclasses.replace(temporal.data_converter, payload_codec=Encryption())
+    encrypted = TemporalClient(temporal.service_client, namespace=temporal.namespace, data_converter=converter)
+    turns = [say(f'{{"days": "{SECRET}"}}')] * 10
+    registry = Registry(agents=[Agent(id="solo", output=Stay)], models={"default": ScriptedModel(turns)})
+    client = Client(encrypted, task_queue=thread_id)
+    async with client, running_worker(encrypted, registry, WorkerSettings(task_queue=thread_id)):
+        result = await client.run("solo", "hello", thread_id=thread_id)
+        assert isinstance(result.termination, Errored)
+        assert (result.termination.code, SECRET in result.termination.value) == ("invalid_output", True)
+        assert SECRET in (await client.why(thread_id)).why
+        assert SECRET in ((await client.tree(thread_id)).reason or "")
+        history = await client.handle(thread_id).fetch_history()
+    failure = history.events[-1].workflow_execution_failed_event_attributes.failure
+    assert failure.message == (
+        "the run of agent 'solo' ended in an error (invalid_output); the detail of this failure has its text"
+    )
+    assert SECRET not in history.to_json()
+
+
+SECRET = "4111-1111"
+
+
+class Stay(BaseModel):
+    days: int
 
 
 async def test_on_error_complete_completes_the_workflow_of_a_run_that_ends_in_an_error(

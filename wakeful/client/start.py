@@ -28,11 +28,12 @@ from wakeful.contract.requests import RunRequest, title_of
 from wakeful.contract.runs import Cancelled, RunResult
 from wakeful.contract.views import StatusView
 from wakeful.history.archive import end_archive, last_archive, open_archives
-from wakeful.history.close_states import failure_result, memo_result
+from wakeful.history.close_states import memo_result
 from wakeful.history.decoder import Payloads
 from wakeful.history.latest_execution import latest_started
 from wakeful.permissions.rules import rule_problems
 from wakeful.rpc_errors import error_of
+from wakeful_workflows.closing import failure_result
 
 Handle = WorkflowHandle[Any, RunResult]
 
@@ -151,7 +152,7 @@ async def wait_for_result(reader: ThreadReader, thread_id: str) -> RunResult:
             return await wait_for_result(reader, thread_id)
         if isinstance(error.cause, CancelledError):
             return await _cancelled_result(reader, thread_id)
-        if (result := failure_result(error)) is not None:
+        if (result := failure_result(error.cause)) is not None:
             return await whole_result(reader, result)
         raise WakefulError(f"the run on thread {thread_id!r} failed: {error.cause}") from error
     except RPCError as error:

@@ -11,7 +11,6 @@ from datetime import timedelta
 from pydantic import ValidationError
 from temporalio.api.common.v1 import Payloads as RawPayloads
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowFailureError
-from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 
 from wakeful.contract import names
@@ -19,6 +18,7 @@ from wakeful.contract.errors import CallerError, CannotDecode
 from wakeful.contract.runs import RunResult
 from wakeful.history.decoder import Payloads
 from wakeful.undecodable import decoding
+from wakeful_workflows.closing import failure_result
 
 
 def has_ended(execution: WorkflowExecution) -> bool:
@@ -40,18 +40,10 @@ async def read_result(
             try:
                 result: RunResult = await handle.result(follow_runs=False, rpc_timeout=within)
             except WorkflowFailureError as error:
-                return failure_result(error)
+                return failure_result(error.cause)
             return result
     except (RPCError, ValueError, CannotDecode):
         return None
-
-
-def failure_result(error: WorkflowFailureError) -> RunResult | None:
-    """The result of a run that ended in an error: the detail of the failure of its workflow."""
-    details = error.cause.details if isinstance(error.cause, ApplicationError) else ()
-    with suppress(ValidationError):  # of another failure
-        return RunResult.model_validate(details[0]) if details else None
-    return None
 
 
 async def memo_result(temporal: Client, execution: WorkflowExecution) -> RunResult | None:

@@ -31,18 +31,21 @@ from wakeful.contract.messages import InputMessage
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
 from wakeful.contract.requests import RunRequest, Submission, title_of
-from wakeful.contract.runs import Cancelled, Errored, OnBusy, Priority, RunResult, priority_of
+from wakeful.contract.runs import Cancelled, Errored, OnBusy, Priority, RunResult, outcome_of, priority_of, reason_code
 from wakeful.permissions.rules import rule_problems
+from wakeful_workflows.closing import failure_result
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
 class AgentFailed(ApplicationError):
-    """The agent's run did not end as the workflow needs it; the message says why. Uncaught, it fails the workflow.
+    """The agent's run did not end as the workflow needs it. Uncaught, it fails the workflow.
+
+    The message says why, but quotes neither an error nor an answer: no codec encodes the message of a failure.
 
     Attributes:
-        result: how the run ended, if it did.
+        result: how the run ended, if it did; its `status_reason` has the text of an error.
     """
 
     def __init__(
@@ -126,7 +129,8 @@ class AgentHandle(Generic[T_co]):
         if isinstance(result.termination, Cancelled):
             self._raise_cancelled(result)
         if isinstance(result.termination, Errored):
-            raise AgentFailed(self._says(result.termination.value), thread_id=self.thread_id, result=result)
+            why = _in_an_error(result)
+            raise AgentFailed(self._says(why), thread_id=self.thread_id, result=result)
         return cast("T_co", result if self._output_type is None else self._output(result))
 
     async def decide(
@@ -157,7 +161,7 @@ class AgentHandle(Generic[T_co]):
                 actor=actor,
             )
         except ValueError as error:
-            raise self._rejected(f"the decision about call {call_id!r}", error) from error
+            raise self._rejected(f"the decision about call {call_id!r}", error) from None
         await self._signal(names.SIGNAL_DECIDE, decision)
 
     async def send(self, text: str) -> None:
@@ -170,7 +174,7 @@ class AgentHandle(Generic[T_co]):
             message = InputMessage(content=text, id=str(workflow.uuid4()))
             submission = Submission(input=(message,), on_busy=OnBusy.STEER)
         except ValueError as error:
-            raise self._rejected("the message", error) from error
+            raise self._rejected("the message", error) from None
         await self._signal(names.SIGNAL_SUBMIT, submission)
 
     def cancel(self, reason: str | None = None) -> None:
@@ -195,14 +199,16 @@ class AgentHandle(Generic[T_co]):
     def _output(self, result: RunResult) -> Any:
         kind = getattr(self._output_type, "__name__", str(self._output_type))
         if result.output is None:
-            problem = f"ended as {result.status_reason!r} without an output, and the workflow asks for a {kind}"
+            outcome = outcome_of(result.termination)
+            problem = f"ended as {outcome!r} without an output, and the workflow asks for a {kind}"
             remedy = f"give the agent that output type, as Agent(id={self._agent_id!r}, output={kind})"
             raise self._invalid_output(f"{problem}: {remedy}", result)
         try:
             return TypeAdapter(self._output_type).validate_json(to_json(result.output))
         except ValidationError as error:
-            problem = f"has an output that is no {kind}: {'; '.join(validation_problems(error))}"
-            raise self._invalid_output(problem, result) from error
+            # Not `from error`: what pydantic says of a field can quote it.
+            wrong = [f"{'.'.join(map(str, each['loc']))} ({each['type']})" for each in error.errors()]
+            raise self._invalid_output(f"has an output that is no {kind}: {', '.join(wrong)}", result) from None
 
     def _invalid_output(self, problem: str, result: RunResult) -> AgentFailed:
         return AgentFailed(
@@ -215,7 +221,7 @@ class AgentHandle(Generic[T_co]):
 
     def _raise(self, error: ChildWorkflowError) -> NoReturn:
         cause = error.cause
-        result = _result_in(cause)
+        result = failure_result(cause)
         match cause:
             case CancelledError():
                 self._raise_cancelled(None)
@@ -224,7 +230,7 @@ class AgentHandle(Generic[T_co]):
             case TimeoutError():
                 why = "Temporal's own timeout of its workflow has passed"
             case ApplicationError(message=message):
-                why = message
+                why = message if result is None else _in_an_error(result)
             case _:
                 why = str(cause or error)
         is_final = isinstance(cause, ApplicationError) and cause.non_retryable
@@ -237,9 +243,8 @@ class AgentHandle(Generic[T_co]):
         if self._timeout is not None:
             why = f"it took longer than {self._timeout}, and was cancelled"
             raise AgentTimedOut(self._says(why), thread_id=self.thread_id, result=result, type="AgentTimedOut")
-        detail = result.detail if result is not None else None
-        why = f"it was cancelled{f': {detail}' if detail else ''}"
-        raise AgentCancelled(self._says(why), thread_id=self.thread_id, result=result, type="AgentCancelled")
+        why = self._says("it was cancelled")
+        raise AgentCancelled(why, thread_id=self.thread_id, result=result, type="AgentCancelled")
 
     def _rejected(self, what: str, error: ValueError) -> AgentFailed:
         problems = validation_problems(error) if isinstance(error, ValidationError) else [str(error)]
@@ -345,9 +350,5 @@ def _request(agent_id: str, input: str | Sequence[InputMessage], thread_id: str,
 _OF_THE_REQUEST = ("tenant", "user", "metadata", "title", "overrides", "permissions", "budget", "priority")
 
 
-def _result_in(cause: BaseException | None) -> RunResult | None:
-    """The result that a run which ended in an error leaves in its failure."""
-    try:
-        return RunResult.model_validate(cause.details[0]) if isinstance(cause, ApplicationError) else None
-    except (IndexError, ValidationError):
-        return None
+def _in_an_error(result: RunResult) -> str:
+    return f"its run ended in an error ({reason_code(result.termination)}); `result` has its text"

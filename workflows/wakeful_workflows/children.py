@@ -29,6 +29,7 @@ from wakeful.contract.subagents import (
 from wakeful.contract.tools import ToolCallInput
 from wakeful.loop.machine.commands import CancelChild, NotifyParent, SendSignal, StartChild, StartTask
 from wakeful.loop.machine.facts import ChildClosed, ChildIdAssigned, Delivered, Fact, WorkFailed
+from wakeful_workflows.closing import failure_result
 from wakeful_workflows.history_estimate import ACTIVITY, CHILD, EXTERNAL_SIGNAL, TIMER, HistoryEstimate, size_of
 from wakeful_workflows.signalling import notify_parent, signal_thread
 from wakeful_workflows.tools import arguments_summary
@@ -193,7 +194,8 @@ def _close_reason(error: BaseException | None) -> str:
             return CANCELLED_BEFORE_START
         case TimeoutError():
             return TIMED_OUT
-        case ApplicationError(message=message):
-            return f"it failed: {message}"
+        case ApplicationError(message=message) as failure:
+            result = failure_result(failure)
+            return f"it failed: {message if result is None else result.status_reason.removeprefix('error:')}"
         case cause:
             return f"it failed: {cause}"

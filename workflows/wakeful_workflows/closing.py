@@ -14,15 +14,13 @@ workflow itself closed the execution: one that Temporal closed has notified neit
 
 from typing import NoReturn
 
+from pydantic import ValidationError
 from temporalio.exceptions import ApplicationError, CancelledError
 
-from wakeful.contract.limits import cut
+from wakeful.contract.limits import NAME_LENGTH, cut
 from wakeful.contract.runs import Cancelled, Errored, OnError, RunResult, ThreadMode, fitting_result, reason_code
 from wakeful.loop.machine.state import Thread
 from wakeful_workflows.visibility import Visibility
-
-MESSAGE_LENGTH = 300
-"""Characters of an error in the message of a failure: lists and logs show it, and no codec encrypts it."""
 
 
 def close(thread: Thread, result: RunResult, visibility: Visibility, *, is_cancelled: bool) -> RunResult:
@@ -46,10 +44,20 @@ def close(thread: Thread, result: RunResult, visibility: Visibility, *, is_cance
 
 
 def fail(result: RunResult, error: Errored) -> NoReturn:
-    """Fail the workflow with a result.
+    """Fail the workflow with a result. Its text is in the detail only: no codec encodes the message of a failure.
 
     Raises:
         ApplicationError: always.
     """
-    message = f"the run of agent {cut(result.agent_id)!r} ended in an error: {cut(error.value, MESSAGE_LENGTH)}"
-    raise ApplicationError(message, fitting_result(result), type=reason_code(error), non_retryable=True)
+    code = reason_code(error)
+    message = f"the run of agent {cut(result.agent_id, NAME_LENGTH)!r} ended in an error ({code})"
+    problem = f"{message}; the detail of this failure has its text"
+    raise ApplicationError(problem, fitting_result(result), type=code, non_retryable=True)
+
+
+def failure_result(failure: BaseException | None) -> RunResult | None:
+    """The result that a run left in the failure of its workflow; None if it is another failure."""
+    try:
+        return RunResult.model_validate(failure.details[0]) if isinstance(failure, ApplicationError) else None
+    except (IndexError, ValidationError):
+        return None
