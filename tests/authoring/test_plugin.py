@@ -73,6 +73,13 @@ def test_agents_list_instances_or_ids() -> None:
         Agent(id="a", plugin_settings={"reminder": 3})
 
 
+def test_the_code_of_a_stop_is_short() -> None:
+    with pytest.raises(
+        ValueError, match=r"the code of a stop has 101 characters, and at most 100 .* Put the text into"
+    ):
+        context().stop("x" * 101)
+
+
 def test_the_methods_of_a_context_record_requests() -> None:
     ctx = context()
     rule = Rule(tool="pay", behavior=Behavior.DENY)

@@ -144,6 +144,7 @@ def result_of(termination: Termination, **fields: object) -> RunResult:
         (Errored(value="boom" * 50_000), {"agent_id": "a" * 100_000}),
         (Blocked(value="no" * 50_000), {}),
         (Stopped(value=StopDetail(code="c" * 50_000, detail="d" * 50_000)), {}),
+        (Stopped(value=StopDetail(code="c" * 70_000)), {"response": "hi"}),
     ],
 )
 def test_a_result_is_cut_until_it_fits(termination: Termination, fields: dict[str, object]) -> None:
@@ -155,6 +156,11 @@ def test_a_result_is_cut_until_it_fits(termination: Termination, fields: dict[st
     assert {name: getattr(fitting, name) for name in short if fields.get(name) == short[name]} == {
         name: value for name, value in short.items() if fields.get(name) == value
     }
+
+
+def test_a_result_without_room_for_its_response_has_none() -> None:
+    whole = result_of(Cancelled(), response="long")
+    assert fitting_result(whole, limit=20).response == ""
 
 
 def test_a_result_that_fits_is_not_cut() -> None:

@@ -24,10 +24,11 @@ from wakeful.authoring.gate import stronger
 from wakeful.contract.context import ContextMessage, ContextTarget
 from wakeful.contract.gates import Verdict
 from wakeful.contract.hooks import EmittedEvent, FinalAnswer, Hold, RequestChanges
+from wakeful.contract.limits import cut
 from wakeful.contract.messages import Message, TextBlock
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
-from wakeful.contract.runs import StopDetail
+from wakeful.contract.runs import CODE_LENGTH, StopDetail
 from wakeful.contract.tools import ToolResult
 from wakeful.permissions.rules import rule_problems
 
@@ -244,7 +245,14 @@ class Requesting:
         self.requests.release_hold(key)
 
     def stop(self, code: str, detail: str | None = None) -> None:
-        """End the run as stopped, with a code for programs and a detail for people."""
+        """End the run as stopped, with a code for programs and a detail for people.
+
+        Raises:
+            ValueError: the code has more than 100 characters.
+        """
+        if len(code) > CODE_LENGTH:
+            problem = f"the code of a stop has {len(code):,} characters, and at most {CODE_LENGTH} are allowed"
+            raise ValueError(f"{problem}: {cut(code, CODE_LENGTH)!r}. Put the text into `detail`")
         self.requests.stop = self.requests.stop or StopDetail(code=code, detail=detail)
 
     def finish(self, answer: Any = "") -> None:

@@ -372,17 +372,18 @@ def fitting_result(result: RunResult, limit: int = RESULT_BYTES) -> RunResult:
     for field in ("receipt", "unread", "output"):
         more = fitting.model_copy(update={field: getattr(result, field)})
         fitting = more if json_bytes(more) <= limit else fitting
-    room = length = limit - json_bytes(fitting)
+    room = length = max(0, limit - json_bytes(fitting))
     while json_bytes(result.response[:length]) > room + len('""'):
         length = length * 2 // 3
-    return fitting.model_copy(update={"response": cut(result.response, length)})
+    return fitting.model_copy(update={"response": cut(result.response, length) if length else ""})
 
 
 def _short(termination: Termination) -> Termination:
     match termination:
         case Errored(value=text) | Blocked(value=text):
             return termination.model_copy(update={"value": cut(text)})
-        case Stopped(value=StopDetail(code=code, detail=str(detail))):
-            return Stopped(value=StopDetail(code=cut(code, NAME_LENGTH), detail=cut(detail)))
+        case Stopped(value=StopDetail(code=code, detail=detail)):
+            short = None if detail is None else cut(detail)
+            return Stopped(value=StopDetail(code=cut(code, NAME_LENGTH), detail=short))
         case _:
             return termination
