@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import Client as TemporalClient
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor, Worker
 
-from tests.embedding.desk import Asks, Quote, Quotes, Uncaught, stamp
+from tests.embedding.desk import Asks, Compensates, Quote, Quotes, Uncaught, stamp
 from wakeful import (
     Agent,
     Client,
@@ -95,7 +95,7 @@ async def counting(temporal: TemporalClient) -> AsyncIterator[Counting]:
     async with Worker(
         temporal,
         task_queue=QUEUE,
-        workflows=[Quotes, Asks, Uncaught],
+        workflows=[Quotes, Asks, Compensates, Uncaught],
         activities=[stamp],
         interceptors=[interceptor],
         plugins=[WakefulPlugin(registry, WorkerSettings(sweep_interval=None, new_run_patience=timedelta(0)))],

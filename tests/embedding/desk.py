@@ -90,6 +90,22 @@ class Asks:
 
 
 @workflow.defn
+class Compensates:
+    """Catches its cancel, and lets an agent clean up."""
+
+    @workflow.run
+    async def run(self, ask: Ask) -> str:
+        try:
+            await run_agent(ask.agent_id, ask.text)
+        except asyncio.CancelledError:
+            try:
+                await run_agent(ask.agent_id, "clean up", timeout=timedelta(seconds=ask.timeout or 0))
+            except AgentFailed as error:
+                return error.type or ""
+        return "not cancelled"
+
+
+@workflow.defn
 class Uncaught:
     """Does not catch what becomes of its agent."""
 

@@ -9,7 +9,7 @@ from temporalio.client import WorkflowExecutionStatus, WorkflowFailureError, Wor
 from temporalio.exceptions import ApplicationError, CancelledError
 
 from tests.embedding.conftest import QUEUE, Counting
-from tests.embedding.desk import Ask, Asks, Quote, Quotes, Uncaught
+from tests.embedding.desk import Ask, Asks, Compensates, Quote, Quotes, Uncaught
 from wakeful import CallerError, Client, RunResult
 from wakeful.workflow import AgentHandle, run_agent, start_agent
 
@@ -66,6 +66,14 @@ async def test_an_agent_that_takes_too_long_is_cancelled(agents: Client, thread_
     problem = f"agent 'refunder' on thread {child!r}: it took longer than 0:00:00.500000, and was cancelled"
     assert (await asks.result()).startswith(f"AgentTimedOut: {problem}")
     assert (await agents.result(child)).status_reason == "cancelled"
+
+
+async def test_an_agent_of_a_workflow_that_has_caught_its_cancel_can_time_out(agents: Client, thread_id: str) -> None:
+    ask = Ask(agent_id="waiter", timeout=0.5)
+    handle = await agents.temporal.start_workflow(Compensates.run, ask, id=thread_id, task_queue=QUEUE)
+    await _calling(agents, await _only_child(handle))
+    await handle.cancel()
+    assert await handle.result() == "AgentTimedOut"
 
 
 async def test_a_timeout_of_asyncio_around_an_agent_cancels_it(agents: Client, thread_id: str) -> None:
@@ -134,6 +142,15 @@ async def _child(asks: WorkflowHandle[Any, str]) -> str:
         while (child := await asks.query(Asks.thread_id)) is None:
             await asyncio.sleep(0.02)
     return child
+
+
+async def _only_child(handle: WorkflowHandle[Any, str]) -> str:
+    async with asyncio.timeout(BOUND_SECONDS):
+        while True:
+            for child in (await handle.describe()).raw_description.pending_children:
+                if child.run_id:  # it has started
+                    return child.workflow_id
+            await asyncio.sleep(0.02)
 
 
 async def _pending(agents: Client, child: str) -> str:

@@ -119,15 +119,17 @@ class AgentHandle(Generic[T_co]):
         Raises:
             AgentFailed: the run ended in an error, or without the output that was asked for.
         """
+        # Python counts a cancel that the workflow has caught, too: only a later one is a reason to raise it again.
+        earlier_cancels = _cancels()
         try:
             result = await self._handle
         except ChildWorkflowError as error:
-            self._raise(error)
+            self._raise(error, earlier_cancels)
         finally:
             if self._timer is not None:
                 self._timer.cancel()
         if isinstance(result.termination, Cancelled):
-            self._raise_cancelled(result)
+            self._raise_cancelled(result, earlier_cancels)
         if isinstance(result.termination, Errored):
             why = _in_an_error(result)
             raise AgentFailed(self._says(why), thread_id=self.thread_id, result=result)
@@ -219,12 +221,12 @@ class AgentHandle(Generic[T_co]):
             non_retryable=True,
         )
 
-    def _raise(self, error: ChildWorkflowError) -> NoReturn:
+    def _raise(self, error: ChildWorkflowError, earlier_cancels: int) -> NoReturn:
         cause = error.cause
         result = failure_result(cause)
         match cause:
             case CancelledError():
-                self._raise_cancelled(None)
+                self._raise_cancelled(None, earlier_cancels)
             case TerminatedError():
                 why = "it was terminated in Temporal"
             case TimeoutError():
@@ -236,9 +238,8 @@ class AgentHandle(Generic[T_co]):
         is_final = isinstance(cause, ApplicationError) and cause.non_retryable
         raise AgentFailed(self._says(why), thread_id=self.thread_id, result=result, non_retryable=is_final) from error
 
-    def _raise_cancelled(self, result: RunResult | None) -> NoReturn:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+    def _raise_cancelled(self, result: RunResult | None, earlier_cancels: int) -> NoReturn:
+        if _cancels() > earlier_cancels:
             raise asyncio.CancelledError  # it is this workflow, or a scope in it, that is cancelled
         if self._timeout is not None:
             why = f"it took longer than {self._timeout}, and was cancelled"
@@ -348,6 +349,12 @@ def _request(agent_id: str, input: str | Sequence[InputMessage], thread_id: str,
 
 
 _OF_THE_REQUEST = ("tenant", "user", "metadata", "title", "overrides", "permissions", "budget", "priority")
+
+
+def _cancels() -> int:
+    """How often the task under way was cancelled."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def _in_an_error(result: RunResult) -> str:
