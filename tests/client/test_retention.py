@@ -1,6 +1,7 @@
 """A thread outlives its retention: its closed executions are deleted, and nothing that it said is missing."""
 
 import asyncio
+import lzma
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -33,10 +34,10 @@ from wakeful.client.client import Client
 from wakeful.client.queries import query
 from wakeful.contract import ids, names
 from wakeful.contract.agents import HistoryBudget
-from wakeful.contract.archive import SegmentHeader, ThreadClosed
+from wakeful.contract.archive import SegmentContent, SegmentHeader, ThreadClosed
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.context import DEFAULT_SUMMARIZER_SYSTEM_PROMPT, ContextPolicy
-from wakeful.contract.errors import ThreadExists, ThreadExpired
+from wakeful.contract.errors import OtherTenant, ThreadExists, ThreadExpired
 from wakeful.contract.events import EventRecord
 from wakeful.contract.inference import ModelRequest
 from wakeful.contract.messages import Message
@@ -231,13 +232,16 @@ async def test_one_call_finds_whether_a_thread_was_closed_and_only_new_threads_n
 
 async def test_a_thread_of_which_only_the_last_archive_is_left_has_expired(client: Client, thread_id: str) -> None:
     header = SegmentHeader(thread_id=thread_id, first_message=0, messages=0, first_event=0, events=0)
+    content = lzma.compress(SegmentContent(carryover=Carryover(tenant="acme")).model_dump_json().encode())
     last = await client.temporal.start_workflow(
-        names.WORKFLOW_ARCHIVE, args=[header, b""], id=ids.last_archive_id(thread_id), task_queue=client.task_queue
+        names.WORKFLOW_ARCHIVE, args=[header, content], id=ids.last_archive_id(thread_id), task_queue=client.task_queue
     )
     for forgetful in (client.send(thread_id, "hello", agent_id="a"), client.start("a", "hi", thread_id=thread_id)):
         with pytest.raises(ThreadExpired, match="because its retention has ended"):
             await forgetful
-    await client.start("a", "anew", thread_id=thread_id, again=True)
+    with pytest.raises(OtherTenant):
+        await client.start("a", "anew", thread_id=thread_id, again=True)
+    await client.start("a", "anew", thread_id=thread_id, again=True, tenant="acme")
     assert (await last.describe()).status is WorkflowExecutionStatus.TERMINATED
 
 

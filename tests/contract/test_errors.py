@@ -71,6 +71,7 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
             "thread 't1' rejected the message: the thread belongs to another tenant than 'acme', which the message "
             "is from",
         ),
+        (OtherTenant("t1", None), "thread 't1' rejected the message: the thread belongs to a tenant: name it"),
         (
             CannotDecode("the input of thread 't1'", "unknown encoding"),
             f"the input of thread 't1' cannot be decoded here: unknown encoding. {HOW_TO_DECODE}",

@@ -224,6 +224,28 @@ async def test_a_refused_request_of_another_tenant_leaves_the_thread_to_its_owne
     assert [message.text for message in after[: len(before) + 1]] == [*(message.text for message in before), "hello"]
 
 
+@pytest.mark.parametrize("is_restored", [False, True])
+async def test_only_its_own_tenant_starts_a_thread_over(
+    temporal: TemporalClient, thread_id: str, *, is_restored: bool
+) -> None:
+    """B-660"""
+    async with served(temporal) as client:
+        await client.run("desk", "hello", thread_id=thread_id, tenant="acme")
+        if is_restored:  # by a request that leaves the tenant to the thread
+            closed = await client.handle(thread_id).describe()
+            request = {"agent_id": "desk", "input": "more", "restore_from": closed.run_id}
+            await temporal.start_workflow("AgentRun", request, id=thread_id, task_queue=QUEUE)
+            await client.result(thread_id)
+        before = await client.transcript(thread_id)
+        for tenant in ("beta", None):
+            with pytest.raises(OtherTenant):
+                await client.start("desk", "mine", thread_id=thread_id, tenant=tenant, again=True)
+        assert await client.transcript(thread_id) == before
+        await client.run("desk", "anew", thread_id=thread_id, tenant="acme", again=True)
+        after = await client.transcript(thread_id)
+    assert [message.text for message in after][:1] == ["anew"]
+
+
 async def test_priorities_and_fairness_keys_reach_activities_and_sub_agents(
     temporal: TemporalClient, thread_id: str
 ) -> None:

@@ -115,7 +115,8 @@ class Client:
                 is the fairness key by default.
             expire_after: how long the thread may be idle before it deletes itself, in seconds, instead of its agent's.
             on_error: with `complete`, the workflow of a run in `run` mode that ends in an error does not fail.
-            again: start a closed thread over, and leave its conversation behind; `send` continues it.
+            again: start a closed thread over, and leave its conversation behind; `send` continues it. It stays with
+                its tenant, which you have to name.
             live: you watch the answers while models write them (`watch(live=True)`): workers heartbeat them five times
                 a second, instead of once.
 
@@ -123,6 +124,7 @@ class Client:
             ThreadBusy: the thread already has an active run.
             ThreadExists: the thread is closed and has a conversation.
             ThreadExpired: it was closed, and the server has deleted it.
+            OtherTenant: with `again`, when the thread belongs to another tenant than `tenant`.
             CallerError: the input is empty, a permission rule cannot be parsed, or no thread can have this id.
         """
         with rejecting_invalid():

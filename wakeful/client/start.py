@@ -18,6 +18,7 @@ from wakeful.client.wake import describe, temporal_priority
 from wakeful.contract import ids, names
 from wakeful.contract.errors import (
     CallerError,
+    OtherTenant,
     ThreadBusy,
     ThreadExists,
     ThreadExpired,
@@ -27,10 +28,10 @@ from wakeful.contract.errors import (
 from wakeful.contract.requests import RunRequest, title_of
 from wakeful.contract.runs import Cancelled, RunResult
 from wakeful.contract.views import StatusView
-from wakeful.history.archive import end_archive, last_archive, open_archives
+from wakeful.history.archive import end_archive, last_archive, open_archives, read_last_archive
 from wakeful.history.close_states import memo_result
 from wakeful.history.decoder import Payloads
-from wakeful.history.latest_execution import latest_started
+from wakeful.history.latest_execution import latest_started, read_tenant
 from wakeful.permissions.rules import rule_problems
 from wakeful.rpc_errors import error_of
 from wakeful_workflows.closing import failure_result
@@ -65,6 +66,7 @@ async def start_thread(
         ThreadBusy: the thread already has an active run.
         ThreadExists: the thread is closed and has a conversation, and `again` does not allow to leave it behind.
         ThreadExpired: the same, and the server has deleted the closed thread.
+        OtherTenant: `again`, and the thread belongs to another tenant.
         CallerError: a permission rule cannot be parsed, or no thread can have this id.
     """
     if problems := rule_problems(request.permissions):
@@ -86,12 +88,30 @@ async def start_thread(
 
 
 async def _start_over(temporal: Client, request: RunRequest, thread_id: str, *, task_queue: str) -> str:
+    await _check_tenant(temporal, request, thread_id)
     # Before the start: the new thread may close, and write a last archive of its own.
     archives = [archive async for archive in open_archives(temporal, thread_id)]
     await _start(temporal, request, thread_id, task_queue=task_queue)
     for archive in archives:
         await end_archive(temporal, archive, reason="its thread was started over")
     return thread_id
+
+
+async def _check_tenant(temporal: Client, request: RunRequest, thread_id: str) -> None:
+    """Raise `OtherTenant` if a closed thread belongs to another tenant than the request, or only one has one."""
+    described = await describe(temporal, thread_id)
+    if described is not None and described.status is WorkflowExecutionStatus.RUNNING:
+        return  # it cannot be started over
+    start = None if described is None else await latest_started(temporal, thread_id, described.run_id)
+    if start is not None and (start.has_started or start.snapshot is not None):
+        tenant = await read_tenant(temporal, thread_id, start)
+    elif await last_archive(temporal, thread_id) is not None:  # the server has deleted the thread
+        kept = (await read_last_archive(temporal, thread_id)).carryover
+        tenant = kept.tenant if kept else None
+    else:
+        return  # there is no conversation
+    if tenant != request.tenant:
+        raise OtherTenant(thread_id, request.tenant)
 
 
 async def _is_unused(temporal: Client, thread_id: str) -> bool:

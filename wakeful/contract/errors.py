@@ -70,10 +70,11 @@ class MessageRefused(CallerError):
 
 
 class OtherTenant(MessageRefused):
-    """The thread belongs to another tenant than the message."""
+    """The thread belongs to another tenant than the message, or than the request that starts it over."""
 
-    def __init__(self, thread_id: str, tenant: str) -> None:
-        super().__init__(thread_id, f"the thread belongs to another tenant than {tenant!r}, which the message is from")
+    def __init__(self, thread_id: str, tenant: str | None) -> None:
+        named = f"another tenant than {tenant!r}, which the message is from"
+        super().__init__(thread_id, f"the thread belongs to {'a tenant: name it' if tenant is None else named}")
 
 
 class ThreadBusy(CallerError):

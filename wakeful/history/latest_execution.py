@@ -11,6 +11,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from wakeful.contract.errors import CallerError, ThreadNotFound
+from wakeful.contract.inference import TranscriptTail
 from wakeful.contract.names import ACTIVITY_RESTORE, SNAPSHOT
 from wakeful.contract.requests import RunRequest, parse_request
 from wakeful.history.decoder import ExecutionRef, Payloads, read_moments, walk_chain
@@ -89,6 +90,17 @@ async def started_before(temporal: Client, thread_id: str, run_id: str) -> str |
     """
     start = await latest_started(temporal, thread_id, run_id)
     return start.run_id if start.has_started and start.run_id != run_id else None
+
+
+async def read_tenant(temporal: Client, thread_id: str, start: ExecutionStart) -> str | None:
+    """The tenant that the thread belongs to, from what was restored if the execution's input leaves it open."""
+    if not start.is_of_any_tenant:
+        return start.tenant
+    async for moment in read_moments(temporal, ExecutionRef(thread_id, start.run_id), page_size=FIRST_EVENTS):
+        if isinstance(moment, ActivityCompleted) and moment.activity_type == ACTIVITY_RESTORE:
+            tail = await Payloads(temporal.data_converter).value(moment.result, TranscriptTail)
+            return tail.carryover.tenant if tail.carryover else None
+    return None
 
 
 async def read_start(temporal: Client, execution: ExecutionRef) -> ExecutionStart:
