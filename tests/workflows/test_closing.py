@@ -185,10 +185,15 @@ async def test_the_next_run_on_a_thread_clears_how_the_last_one_ended(client: Cl
 
 
 @pytest.mark.parametrize(
-    ("given", "agent"), [({"agent_id": "tester", "inptu": "hello"}, ["tester"]), ({"agent_id": 7}, None), ("hi", None)]
+    ("given", "named"),
+    [
+        ({"agent_id": "tester", "inptu": "hello", "tenant": "acme", "user": "ann"}, (["tester"], ["acme"], ["ann"])),
+        ({"agent_id": 7, "tenant": "", "user": ["ann"]}, (None, None, None)),
+        ("hi", (None, None, None)),
+    ],
 )
 async def test_a_malformed_request_fails_and_lists_show_it(
-    usual_client: Client, thread_id: str, given: object, agent: list[str] | None
+    usual_client: Client, thread_id: str, given: object, named: tuple[list[str] | None, ...]
 ) -> None:
     """B-026"""
     client = usual_client
@@ -201,10 +206,9 @@ async def test_a_malformed_request_fails_and_lists_show_it(
     )
     execution = await described(client, thread_id)
     assert (execution.status, shown(execution)["WakefulReason"]) == (FAILED, names.MALFORMED_REQUEST)
-    assert (execution.search_attributes.get("WakefulAgent"), execution.search_attributes["WakefulStatus"]) == (
-        agent,
-        ["done"],
-    )
+    attributes = execution.search_attributes
+    assert tuple(attributes.get(f"Wakeful{name}") for name in ("Agent", "Tenant", "User")) == named
+    assert attributes["WakefulStatus"] == ["done"]
     assert "Correct the request" in (await client.why(thread_id)).next
 
 

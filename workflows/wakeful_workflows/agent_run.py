@@ -189,7 +189,8 @@ class AgentRun(Signals):
         worker.ask()
         while worker.is_asking:
             await self._until(lambda: not worker.is_asking)
-        agent_id = given.get("agent_id") if isinstance(given, dict) else None
+        asked = given if isinstance(given, dict) else {}
+        agent_id = asked.get("agent_id")
         result = RunResult(
             thread_id=workflow.info().workflow_id,
             run_id="",
@@ -198,7 +199,7 @@ class AgentRun(Signals):
             termination=error,
         )
         self._visibility.on_run_ended(result)
-        self._visibility.show_rejected(result, worker.search_attributes or ())
+        self._visibility.show_rejected(result, asked, worker.search_attributes or ())
         fail(result, error)
 
     async def _restore(self, past: RestoreInput) -> TranscriptTail:

@@ -2,7 +2,7 @@
 
 import json
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 from temporalio import workflow
@@ -95,11 +95,12 @@ class Visibility:
             self._upsert([STATUS.value_set(RunStatus.DONE.value), *_outcome(ended)], attributes)
             self.status = RunStatus.DONE
 
-    def show_rejected(self, result: RunResult, attributes: Collection[str]) -> None:
-        """Show a run that never began, because its request is malformed."""
+    def show_rejected(self, result: RunResult, asked: Mapping[str, object], attributes: Collection[str]) -> None:
+        """Show a run that never began, and as far as its request says it, for whom it was asked."""
         updates: Updates = [STATUS.value_set(RunStatus.DONE.value), *_outcome(result)]
-        if result.agent_id:
-            updates.append(AGENT.value_set(_keyword(result.agent_id)))
+        for key, field in ((AGENT, "agent_id"), (TENANT, "tenant"), (USER, "user")):
+            if isinstance(name := asked.get(field), str) and name:
+                updates.append(key.value_set(_keyword(name)))
         self._upsert(updates, attributes)
 
     def show(self, thread: Thread, attributes: Collection[str], *, missing: Sequence[Missing] = ()) -> None:
