@@ -6,6 +6,7 @@ over. A local activity stays with its worker: it fails at once, and the workflow
 """
 
 import contextlib
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -29,7 +30,9 @@ REPORTED_AFTER_SECONDS = 2.0
 """Most are found sooner, and a signal is four events of history."""
 RPC_TIMEOUT = timedelta(seconds=5)
 GONE_SECONDS = 3600.0
-"""How long something that no worker had counts as removed, not as new: a run need not wait for it at every step."""
+"""How long something that no worker had counts as removed, not as new: its run need not wait for it at every step."""
+REMEMBERED_GONE = 10_000
+"""Of these, how many a worker remembers. A run whose entry was dropped waits once more."""
 KNOWN = 20
 """Ids that a worker reports to have instead."""
 
@@ -70,8 +73,11 @@ class OtherWorkers:
         self._patience = patience or Patience()
         self._worker = worker
         self._client = client
-        self._gone: dict[str, int] = {}
-        """What no worker had, until when it counts as removed."""
+        self._gone: OrderedDict[tuple[str | None, str | None, str], int] = OrderedDict()
+        """By workflow id, run id and what no worker had for it: until when that counts as removed.
+
+        Of one execution only: others may need it since a later time, and a deploy may be slow.
+        """
 
     def lacking(self, agent: ResolvedAgent) -> Lacking | None:
         """A gate, plugin or hook of the agent that this worker does not have."""
@@ -105,13 +111,16 @@ class OtherWorkers:
         if info.is_local:
             raise _failure(lacking.problem)
         now = _millis(info.started_time.timestamp())
-        if not is_new_run and now < self._gone.get(lacking.what, 0):
+        gone = (info.workflow_id, info.workflow_run_id, lacking.what)
+        if not is_new_run and now < self._gone.get(gone, 0):
             return timedelta()
         missing = self._missing(lacking, patience)
         since = missing.missing_since
         delay = max(SHORTEST_DELAY_SECONDS, min((now - since) / 4000, LONGEST_DELAY_SECONDS)) * _spread()
         if now + delay * 1000 >= missing.retried_until:
-            self._gone[lacking.what] = now + _millis(GONE_SECONDS)
+            self._gone[gone] = now + _millis(GONE_SECONDS)
+            while len(self._gone) > REMEMBERED_GONE:
+                self._gone.popitem(last=False)
             return patience
         if info.retry_policy is not None and info.attempt == info.retry_policy.maximum_attempts:
             return timedelta(seconds=(now - since) // 1000)

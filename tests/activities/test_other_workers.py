@@ -23,7 +23,7 @@ from wakeful.contract.missing import NOT_ON_THIS_WORKER, TIMEOUTS
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolCallInput, ToolOutcome
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
-from wakeful_activities import HooksActivity, InferActivity, ResolveActivity, ToolActivity
+from wakeful_activities import HooksActivity, InferActivity, ResolveActivity, ToolActivity, other_workers
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.other_workers import OtherWorkers, Patience
@@ -80,6 +80,7 @@ class Attempts:
     """The attempts of one activity on any workers, with the heartbeat that Temporal keeps of them."""
 
     attempt: int = 0
+    workflow_id: str = "t"
     now: datetime = START
     heartbeat: Sequence[Any] = ()
     retry_policy: RetryPolicy | None = None
@@ -92,6 +93,8 @@ class Attempts:
         running = environment(tool="pay")
         running.info = replace(
             running.info,
+            workflow_id=self.workflow_id,
+            workflow_run_id=f"{self.workflow_id}-1",
             attempt=self.attempt,
             heartbeat_details=self.heartbeat,
             current_attempt_scheduled_time=self.now,
@@ -260,6 +263,29 @@ async def test_a_run_does_not_wait_at_every_step_for_a_plugin_that_was_removed()
     assert isinstance(await Attempts(now=attempts.now).make(old.infer, input), ModelResponse)
     later = await Attempts(now=attempts.now + timedelta(hours=2)).make(old.infer, input)
     assert later.type == NOT_ON_THIS_WORKER
+
+
+async def test_a_run_whose_patience_is_over_does_not_end_that_of_other_runs() -> None:
+    """H-25. Else the first run that has waited in vain would fail every other run of a slow deploy."""
+    attempts, old = Attempts(), Worker(OLD)
+    while isinstance(await attempts.make(old.call_tool, tool_input()), ApplicationError):
+        pass
+    again = await Attempts(now=attempts.now).make(old.call_tool, tool_input())
+    assert again.result.message.startswith("The call was not executed: this worker has no tool 'pay'. ")
+    other = await Attempts(workflow_id="other", now=attempts.now).make(old.call_tool, tool_input())
+    assert "other workers are tried until 2026-01-01 00:29:5" in other.message
+
+
+async def test_a_worker_remembers_only_so_much_of_what_was_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(other_workers, "REMEMBERED_GONE", 2)
+    old = Worker(OLD, timedelta(seconds=0.5))
+    for workflow_id in ("t1", "t2", "t3"):
+        await Attempts(workflow_id=workflow_id).make(old.call_tool, tool_input())
+    messages = []
+    for workflow_id in ("t3", "t2", "t1"):
+        outcome = await Attempts(workflow_id=workflow_id).make(old.call_tool, tool_input())
+        messages.append("no worker had it" in outcome.result.message)
+    assert messages == [False, False, True]
 
 
 async def test_the_last_attempt_that_a_policy_allows_says_what_is_missing() -> None:
