@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from temporalio.client import Client as TemporalClient
 from temporalio.converter import DataConverter
-from temporalio.worker import Replayer, Worker
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor, Replayer, Worker
 
 from tests.embedding.conftest import QUEUE, registry
 from tests.embedding.desk import Ask, Asks, Quotes, stamp
+from tests.support.waiting import BOUND_SECONDS
 from wakeful import (
     Agent,
     Client,
@@ -85,6 +86,32 @@ async def test_the_plugin_keeps_nothing_of_a_worker_that_has_ended(temporal: Tem
     del connected, worker
     gc.collect()
     assert client() is None
+
+
+class Refusing(Interceptor):
+    """Refuses an activity that the user does not know."""
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        return _RefusingActivity(next)
+
+
+class _RefusingActivity(ActivityInboundInterceptor):
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        if input.fn.__name__ == "describe_worker":
+            raise PermissionError("not on our list of activities")
+        return await super().execute_activity(input)
+
+
+async def test_a_run_ends_although_an_interceptor_refuses_to_describe_the_worker(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    settings = WorkerSettings(sweep_interval=None, new_run_patience=timedelta())
+    plugins = [WakefulPlugin(registry, settings)]
+    client = Client(temporal, task_queue=thread_id)
+    async with Worker(temporal, task_queue=thread_id, interceptors=[Refusing()], plugins=plugins):
+        async with asyncio.timeout(BOUND_SECONDS):
+            result = await client.run("unknown", "hello", thread_id=thread_id)
+    assert result.status_reason.startswith("error")
 
 
 async def test_a_replayer_with_the_plugin_replays_the_workflow_and_its_agent(agents: Client, thread_id: str) -> None:

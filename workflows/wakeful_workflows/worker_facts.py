@@ -69,6 +69,7 @@ class WorkerFacts:
                 returned.payload, WorkerDescription
             )
             self.learn(described.search_attributes, described.budget)
-        except ActivityError as error:  # an end that no list shows is better than a run that does not end
-            workflow.logger.warning("the run sets no search attributes", extra={"reason": str(error.cause)})
+        except Exception as error:  # whatever it is: an end that no list shows is better than a run that does not end
+            reason = error.cause if isinstance(error, ActivityError) else error
+            workflow.logger.warning("the run sets no search attributes", extra={"reason": str(reason)})
             self.learn((), self.budget)
