@@ -1,14 +1,25 @@
 """How workflows close, and what lists, logs, metrics and other workflows see of an end."""
 
+import asyncio
 import dataclasses
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 from temporalio import workflow
 from temporalio.client import Client as TemporalClient
-from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.client import (
+    DescribeWorkflowInput,
+    FetchWorkflowHistoryEventsInput,
+    Interceptor,
+    OutboundInterceptor,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHistoryEventAsyncIterator,
+)
 from temporalio.exceptions import ApplicationError, ChildWorkflowError
 from temporalio.runtime import BUFFERED_METRIC_KIND_COUNTER, MetricBuffer, Runtime, TelemetryConfig
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
@@ -124,6 +135,52 @@ async def test_a_cancel_of_a_run_closes_its_workflow_as_cancelled_with_the_resul
     assert (found.cause, "was cancelled" in found.doing) == (Cause.CANCELLED, True)
     assert (await client.tree(thread_id)).reason == "cancelled"
     assert (await client.status(thread_id)).result == result
+
+
+async def test_a_client_gets_the_result_of_the_run_it_waits_for_if_the_thread_is_started_over_at_once(
+    usual_client: Client, thread_id: str
+) -> None:
+    """B-025"""
+    client, meddler = usual_client, Meddler()
+    temporal = client.temporal
+    waiter = TemporalClient(temporal.service_client, data_converter=temporal.data_converter, interceptors=[meddler])
+    await client.start("tester", "approve", thread_id=thread_id)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    result = asyncio.create_task(Client(waiter, task_queue=client.task_queue).result(thread_id))
+    await meddler.has_polled.wait()
+    meddler.once_canceled = lambda: client.start("tester", "approve", thread_id=thread_id, again=True)
+    await client.cancel(thread_id, reason="not needed")
+    assert ((await result).agent_id, (await result).detail) == ("tester", "not needed")
+    await client.cancel(thread_id, reason="the one that was started over")
+
+
+class Meddler(Interceptor):
+    """Acts on a thread after a client has waited for its result, and before it reads more of the thread."""
+
+    def __init__(self) -> None:
+        self.has_polled = asyncio.Event()
+        self.once_canceled: Callable[[], Awaitable[object]] | None = None
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        return _Meddling(next, self)
+
+
+class _Meddling(OutboundInterceptor):
+    def __init__(self, next: OutboundInterceptor, meddler: Meddler) -> None:
+        super().__init__(next)
+        self._meddler = meddler
+
+    def fetch_workflow_history_events(
+        self, input: FetchWorkflowHistoryEventsInput
+    ) -> WorkflowHistoryEventAsyncIterator:
+        self._meddler.has_polled.set()
+        return super().fetch_workflow_history_events(input)
+
+    async def describe_workflow(self, input: DescribeWorkflowInput) -> WorkflowExecutionDescription:
+        if (act := self._meddler.once_canceled) is not None:
+            self._meddler.once_canceled = None
+            await act()
+        return await super().describe_workflow(input)
 
 
 async def test_a_run_that_a_bare_signal_cancels_completes(client: Client, thread_id: str) -> None:

@@ -6,7 +6,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from pydantic import ValidationError
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError, WorkflowHandle
+from temporalio.client import (
+    Client,
+    WorkflowContinuedAsNewError,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+)
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import CancelledError, TerminatedError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
@@ -30,7 +36,6 @@ from wakeful.contract.runs import Cancelled, RunResult
 from wakeful.contract.views import StatusView
 from wakeful.history.archive import end_archive, last_archive, open_archives, read_last_archive
 from wakeful.history.close_states import memo_result
-from wakeful.history.decoder import Payloads
 from wakeful.history.latest_execution import latest_started, read_tenant
 from wakeful.permissions.rules import rule_problems
 from wakeful.rpc_errors import error_of
@@ -163,31 +168,36 @@ def new_thread_id(agent_id: str) -> str:
 
 async def wait_for_result(reader: ThreadReader, thread_id: str) -> RunResult:
     """The result of a thread's run, however its workflow closes; if the thread is reset meanwhile, of the next one."""
-    temporal = reader.temporal
-    handle: Handle = temporal.get_workflow_handle(thread_id, result_type=RunResult)
     try:
-        return await handle.result()
-    except WorkflowFailureError as error:
-        if isinstance(error.cause, TerminatedError) and await has_continued(temporal, thread_id):
-            return await wait_for_result(reader, thread_id)
-        if isinstance(error.cause, CancelledError):
-            return await _cancelled_result(reader, thread_id)
-        if (result := failure_result(error.cause)) is not None:
-            return await whole_result(reader, result)
-        raise WakefulError(f"the run on thread {thread_id!r} failed: {error.cause}") from error
+        newest = await reader.temporal.get_workflow_handle(thread_id).describe()
+        return await _wait_from(reader, thread_id, newest.run_id)
     except RPCError as error:
         raise error_of(error, thread_id) from error
 
 
-async def _cancelled_result(reader: ThreadReader, thread_id: str) -> RunResult:
-    """The result of a thread that was cancelled in Temporal, from its memo."""
-    described = await describe(reader.temporal, thread_id)
-    if described is not None and described.status is not WorkflowExecutionStatus.CANCELED:  # it was woken since
-        woken_from = described.raw_info.memo.fields.get(names.MEMO_WOKEN_FROM)
-        run_id = await Payloads(reader.temporal.data_converter).text(woken_from)
-        described = await reader.temporal.get_workflow_handle(thread_id, run_id=run_id).describe()
-    result = None if described is None else await memo_result(reader.temporal, described)
-    return _never_started(thread_id) if result is None else await whole_result(reader, result)
+async def _wait_from(reader: ThreadReader, thread_id: str, run_id: str) -> RunResult:
+    """Wait for the end of an execution and of those that it continues as."""
+    while True:
+        handle: Handle = reader.temporal.get_workflow_handle(thread_id, run_id=run_id, result_type=RunResult)
+        try:
+            return await handle.result(follow_runs=False)
+        except WorkflowContinuedAsNewError as continued:
+            run_id = continued.new_execution_run_id
+        except WorkflowFailureError as error:
+            return await _result_in(reader, handle, error)
+
+
+async def _result_in(reader: ThreadReader, handle: Handle, error: WorkflowFailureError) -> RunResult:
+    """The result of an execution that did not complete."""
+    if isinstance(error.cause, TerminatedError) and await has_continued(reader.temporal, handle.id):
+        return await wait_for_result(reader, handle.id)
+    if isinstance(error.cause, CancelledError):
+        # By its run id: the thread may have been woken or started over since.
+        result = await memo_result(reader.temporal, await handle.describe())
+        return _never_started(handle.id) if result is None else await whole_result(reader, result)
+    if (result := failure_result(error.cause)) is not None:
+        return await whole_result(reader, result)
+    raise WakefulError(f"the run on thread {handle.id!r} failed: {error.cause}") from error
 
 
 async def whole_result(reader: ThreadReader, result: RunResult) -> RunResult:
