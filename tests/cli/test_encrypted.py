@@ -19,6 +19,7 @@ from wakeful import RunStatus, ThreadMode
 from wakeful.cli.app import COMMANDS
 from wakeful.client.client import Client
 from wakeful.client_factory import VARIABLE, call_factory
+from wakeful.contract.runs import Cancelled
 from wakeful.storage import data_converter
 from wakeful.worker import WorkerSettings, running_worker
 
@@ -63,7 +64,7 @@ CASES = {
     "fork": Case("{} --at 0 -m hi", "hello, hi", ENDED),
     "rewind": Case("{} --to 0 --yes", "step"),
     "diff": Case("{} {}", "same", ENDED),
-    "cancel": Case("{}", "cancelled"),
+    "cancel": Case("{}", "cancelled", code=0),
     "close": Case("{}", "closed"),
     "delete": Case("{} --yes", "deleted", code=0),
     "undelivered": Case("{}", "has no undelivered messages"),
@@ -157,11 +158,15 @@ async def test_the_message_of_a_schedule_is_encrypted_and_lists_need_no_codec(en
     assert (deleted.code, deleted.out) == (0, "deleted: schedule encrypted\n")
 
 
-async def test_runs_whose_mode_cannot_be_decoded_are_not_cancelled(encrypted: Client) -> None:
-    id = await thread(encrypted, "cancel-query", WAITING)
-    ran = await run(encrypted, "cancel", "--query", f"WorkflowId = '{id}'", "--yes", "--no-wait")
-    assert (ran.code, NO_CODEC in ran.err) == (1, True)
-    assert (await encrypted.status(id)).status is RunStatus.WAITING
+@pytest.mark.parametrize("found", [False, True])
+async def test_a_run_whose_mode_cannot_be_decoded_is_stopped_by_temporals_own_cancel(
+    encrypted: Client, found: bool
+) -> None:
+    id = await thread(encrypted, f"cancel-{found}", WAITING)
+    args = ("--query", f"WorkflowId = '{id}'", "--yes") if found else (id,)
+    ran = await run(encrypted, "cancel", *args)
+    assert (ran.code, "by Temporal's own cancel, which closes the thread" in ran.out) == (0, True), (ran.out, ran.err)
+    assert isinstance((await encrypted.result(id)).termination, Cancelled)
 
 
 @pytest.mark.parametrize(("command", "code"), [("status", 1), ("replay", 2)])

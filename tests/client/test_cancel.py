@@ -1,9 +1,10 @@
 """Cancel and wait: the run of a thread that stays open, a run that ends by itself, tasks of an idle thread, nothing."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
+from temporalio.client import CancelWorkflowInput, Interceptor, OutboundInterceptor
 from temporalio.client import Client as TemporalClient
 
 from tests.support.waiting import BOUND_SECONDS, until
@@ -85,6 +86,41 @@ async def test_a_run_that_ends_with_its_thread_is_cancelled(client: Client, thre
     await client.start("solo", "wait", thread_id=thread_id)
     stopped = await cancelled(client, thread_id)
     assert stopped_lines(stopped) == ["cancelled"]
+
+
+class Before(Interceptor):
+    """Does something just before Temporal gets a cancel."""
+
+    def __init__(self, action: Callable[[], Awaitable[None]]) -> None:
+        self.action = action
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        action = self.action
+
+        class Outbound(OutboundInterceptor):
+            async def cancel_workflow(self, input: CancelWorkflowInput) -> None:
+                await action()
+                await super().cancel_workflow(input)
+
+        return Outbound(next)
+
+
+async def test_a_run_that_starts_between_the_call_and_its_cancel_is_not_cancelled(
+    client: Client, thread_id: str
+) -> None:
+    async def end_and_wake() -> None:
+        await client.close(thread_id)
+        await client.result(thread_id)
+        await client.send(thread_id, "wait")
+        await until(client, thread_id, lambda view: view.doing == "running wait")
+
+    config = client.temporal.config()
+    config["interceptors"] = [Before(end_and_wake)]
+    await client.start("solo", "wait", thread_id=thread_id)
+    with pytest.raises(CallerError):
+        await Client(TemporalClient(**config)).cancel(thread_id)
+    assert (await client.status(thread_id)).doing == "running wait"
+    await client.close(thread_id)
 
 
 def test_a_run_that_had_ended_by_itself_says_so() -> None:

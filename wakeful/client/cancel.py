@@ -11,12 +11,12 @@ from temporalio.client import Client as TemporalClient
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.contract import names
-from wakeful.contract.errors import CallerError, NoAnswer, WakefulError
+from wakeful.contract.errors import CallerError, CannotDecode, NoAnswer, WakefulError
 from wakeful.contract.events import EventRecord, FinishSummary, RunFinish, SignalRefused, TaskChanged
 from wakeful.contract.runs import Cancelled, CancelReceipt, RunStatus, ThreadMode
 from wakeful.contract.views import StatusView
 from wakeful.history.decoder import ExecutionRef
-from wakeful.history.latest_execution import ExecutionStart, read_start
+from wakeful.history.latest_execution import read_start
 from wakeful.loop.thread.continue_as_new import unpack
 from wakeful.rpc_errors import error_of
 
@@ -98,29 +98,39 @@ async def _status(client: "Client", thread_id: str) -> StatusView | None:
         return None
 
 
-async def cancel_run(temporal: TemporalClient, thread_id: str, *, reason: str | None = None) -> None:
+async def cancel_run(temporal: TemporalClient, thread_id: str, *, reason: str | None = None) -> bool:
     """Request the cancellation of the run that is under way. Requesting it again has no effect.
 
     In `run` mode the workflow closes with its run: there it is Temporal's own cancel. The workflow of a thread in
     `thread` mode would close, too, so it gets the `cancel` signal.
 
+    Returns:
+        Whether the mode could be decoded. If not, Temporal's own cancel is requested, which needs no codec.
+
     Raises:
         ThreadNotFound: no open workflow has this id.
     """
-    newest = ExecutionRef(thread_id, "")
-    mode = _mode(await read_start(temporal, newest))
-    handle = temporal.get_workflow_handle(thread_id)
     try:
-        if mode is ThreadMode.RUN:
-            await handle.cancel(reason=reason or "")
-        else:
+        described = await temporal.get_workflow_handle(thread_id).describe()
+        mode = await _mode(temporal, ExecutionRef(thread_id, described.run_id))
+        # Not a run that a message has started meanwhile.
+        first_run_id = described.raw_description.workflow_execution_info.first_run_id or None
+        handle = temporal.get_workflow_handle(thread_id, first_execution_run_id=first_run_id)
+        if mode is ThreadMode.THREAD:
             await handle.signal(names.SIGNAL_CANCEL, {"reason": reason} if reason else None)
+        else:
+            await handle.cancel(reason=reason or "")
     except RPCError as error:
         if error.status is not RPCStatusCode.ALREADY_EXISTS:
             raise error_of(error, thread_id) from error
+    return mode is not None
 
 
-def _mode(start: ExecutionStart) -> ThreadMode:
+async def _mode(temporal: TemporalClient, execution: ExecutionRef) -> ThreadMode | None:
+    try:
+        start = await read_start(temporal, execution)
+    except CannotDecode:
+        return None
     if start.snapshot is not None:
         return unpack(start.snapshot).thread.mode
     return start.request.mode if start.request is not None else ThreadMode.RUN

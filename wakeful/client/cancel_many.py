@@ -13,6 +13,7 @@ from temporalio.client import WorkflowExecution
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
+from wakeful.client.cancel import cancel_run
 from wakeful.client.client import Client
 from wakeful.client.deletion.find import parent_of
 from wakeful.client.queries import OPEN_RUNS
@@ -51,6 +52,8 @@ class CancelledMany:
     """Threads that refuse it, because their run has ended meanwhile."""
     failed: dict[str, str] = field(default_factory=dict)
     """Threads whose run could not be cancelled, and why."""
+    undecoded: list[str] = field(default_factory=list)
+    """Those of `requested` that Temporal's own cancel also closes, because their mode cannot be decoded here."""
 
 
 def filter_of(*, query: str | None, agent_id: str | None, tenant: str | None) -> str:
@@ -88,7 +91,8 @@ async def cancel_many(
     async def cancel(thread_id: str) -> None:
         async with slots:
             try:
-                await client.cancel(thread_id, reason=reason)
+                if not await cancel_run(client.temporal, thread_id, reason=reason):
+                    outcome.undecoded.append(thread_id)
                 outcome.requested.append(thread_id)
             except CallerError:  # the run has ended, or was deleted
                 outcome.ended.append(thread_id)

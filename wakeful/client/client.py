@@ -499,7 +499,7 @@ class Client:
         """Cancel the active run; wait for `result` to know that it has ended.
 
         In `run` mode this is Temporal's own cancel, after which the workflow closes as Canceled. A thread in `thread`
-        mode is sent the `cancel` signal, and stays open.
+        mode is sent the `cancel` signal, and stays open; without the thread's codec, it gets Temporal's cancel, too.
         """
         await cancel_run(self.temporal, thread_id, reason=reason)
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 10
 PROGRESS_SECONDS = 2.0
+UNDECODED = " by Temporal's own cancel, which closes the thread: its mode cannot be decoded without the codec"
 
 
 def cancel(
@@ -64,14 +65,21 @@ def cancel(
 async def _cancel(client: Client, thread: str, reason: str | None, *, wait: bool) -> str:
     from wakeful.cli.terminal.outage_notice import OutageNotice, warn
     from wakeful.cli.terminal.result_lines import stopped_lines
-    from wakeful.client.cancel import cancel_and_wait
+    from wakeful.client.cancel import cancel_and_wait, cancel_run
+    from wakeful.client.cancel_many import wait_until_ended
+    from wakeful.contract.errors import CannotDecode
 
-    if not wait:
-        await client.cancel(thread, reason=reason)
-        return "cancel sent"
-    async with OutageNotice(client, thread, warn) as notice:
-        stopped = await cancel_and_wait(client, thread, reason=reason, on_trouble=notice.on_trouble)
-    return "\n".join(stopped_lines(stopped))
+    try:
+        if wait:
+            async with OutageNotice(client, thread, warn) as notice:
+                stopped = await cancel_and_wait(client, thread, reason=reason, on_trouble=notice.on_trouble)
+            return "\n".join(stopped_lines(stopped))
+    except CannotDecode:
+        pass
+    is_decoded = await cancel_run(client.temporal, thread, reason=reason)
+    if wait:
+        await wait_until_ended(client.temporal, [thread], on_progress=_Progress("of 1 run ended"))
+    return f"{'cancelled' if wait else 'cancel sent'}{'' if is_decoded else UNDECODED}"
 
 
 async def _cancel_found(client: Client, filter: str, *, reason: str | None, wait: bool, yes: bool) -> None:
@@ -98,6 +106,8 @@ async def _cancel_found(client: Client, filter: str, *, reason: str | None, wait
         await wait_until_ended(client.temporal, outcome.requested, on_progress=still)
     had_ended = f", {len(outcome.ended)} had ended" if outcome.ended else ""
     print(f"{'cancelled' if wait else 'cancel sent to'} {counted(len(outcome.requested), 'run')}{had_ended}")
+    if outcome.undecoded:
+        print(f"{len(outcome.undecoded)} of them{UNDECODED}")
     for id, problem in sorted(outcome.failed.items()):
         print(f"wakeful: {id}: {problem}", file=sys.stderr)
     if outcome.failed:
