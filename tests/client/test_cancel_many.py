@@ -1,15 +1,18 @@
 """Cancel all active runs that a query finds: of a tenant, of an agent, of both (B-673)."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
+from temporalio.client import Client as TemporalClient
 
 from tests.support.processes import wakeful
-from tests.support.waiting import BOUND_SECONDS, until_status
-from wakeful import CallerError, RunStatus
-from wakeful.client.cancel_many import cancel_many, filter_of, select_runs
+from tests.support.waiting import BOUND_SECONDS, until, until_status
+from wakeful import Agent, CallerError, Registry, RunStatus, ScriptedModel, ThreadMode, call, say, tool
+from wakeful.client.cancel_many import cancel_many, filter_of, select_runs, wait_until_ended
 from wakeful.client.client import Client
 from wakeful.contract.runs import Cancelled
+from wakeful.worker import WorkerSettings, running_worker
 
 
 async def waiting(client: Client, thread_id: str, *, tenant: str, agent_id: str = "tester") -> str:
@@ -58,6 +61,57 @@ async def test_a_run_that_has_ended_meanwhile_does_not_stop_the_others(client: C
     # Temporal accepts the cancel of a workflow that is closed.
     assert (sorted(outcome.requested), outcome.ended, outcome.failed) == ([ended, open], ["nowhere"], {})
     assert sorted(progress) == [1, 2, 3]
+
+
+@tool(read_only=True)
+async def wait() -> str:
+    """Wait."""
+    await asyncio.Event().wait()
+    return "never"
+
+
+LEAD = ScriptedModel(
+    [call("spawn_agent", agent="helper", prompt="go")], when={"wait": [call("wait")], "hi": [say("hello")]}
+)
+TREES = Registry(
+    agents=[
+        Agent(id="lead", tools=[wait], spawns=["helper"], max_rounds=1, model="lead"),
+        Agent(id="helper", tools=[wait], model="helper"),
+    ],
+    models={"lead": LEAD, "helper": ScriptedModel([call("wait")])},
+)
+
+
+@pytest.fixture
+async def trees(temporal: TemporalClient, thread_id: str) -> AsyncIterator[Client]:
+    settings = WorkerSettings(task_queue=thread_id, sweep_interval=None)
+    async with running_worker(temporal, TREES, settings), Client(temporal, task_queue=thread_id) as client:
+        yield client
+
+
+async def test_a_task_of_an_earlier_run_is_cancelled_beside_its_parent(trees: Client, thread_id: str) -> None:
+    await trees.start("lead", "spawn", thread_id=thread_id, tenant=thread_id, mode=ThreadMode.THREAD)
+    view = await until_status(trees, thread_id, RunStatus.DONE)
+    (task,) = view.children
+    await trees.send(thread_id, "wait", tenant=thread_id)
+    await until(trees, thread_id, lambda view: view.doing == "running wait")
+    filter = filter_of(query=None, agent_id=None, tenant=thread_id)
+    await until_listed(trees, filter, {thread_id, task})
+    await cancel_many(trees, [run.thread_id for run in await select_runs(trees.temporal, filter)])
+    assert isinstance((await trees.result(task)).termination, Cancelled)
+    await trees.close(thread_id)
+
+
+async def test_a_run_that_a_queued_message_starts_is_not_waited_for(trees: Client, thread_id: str) -> None:
+    await trees.start("lead", "wait", thread_id=thread_id, mode=ThreadMode.THREAD)
+    await until(trees, thread_id, lambda view: view.doing == "running wait")
+    await trees.send(thread_id, "wait", confirm=True)
+    await until_listed(trees, f"WorkflowId = '{thread_id}'", {thread_id})
+    await cancel_many(trees, [thread_id])
+    async with asyncio.timeout(BOUND_SECONDS):
+        assert await wait_until_ended(trees.temporal, [thread_id], on_progress=lambda _: None) == [thread_id]
+    assert (await until(trees, thread_id, lambda view: view.doing == "running wait")).runs == 2
+    await trees.close(thread_id)
 
 
 async def test_a_query_that_temporal_does_not_understand_is_refused(client: Client) -> None:

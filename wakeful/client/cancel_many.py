@@ -1,21 +1,24 @@
 """Cancel every active run that a list query finds, such as those of an agent or a tenant.
 
-Sub-agents of a run that is cancelled go with it. What is found are runs as Temporal's visibility lists them, a moment
-after they change.
+Sub-agents that are found are cancelled beside their parents: a thread's cancel leaves the tasks of its earlier runs.
+What is found are runs as Temporal's visibility lists them, a moment after they change.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
+from temporalio.api.common.v1 import WorkflowExecution as ExecutionProto
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client as TemporalClient
 from temporalio.client import WorkflowExecution
 from temporalio.common import SearchAttributeKey
+from temporalio.converter import decode_typed_search_attributes
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.cancel import cancel_run
 from wakeful.client.client import Client
-from wakeful.client.deletion.find import parent_of
 from wakeful.client.queries import OPEN_RUNS
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, WakefulError
@@ -67,18 +70,16 @@ def filter_of(*, query: str | None, agent_id: str | None, tenant: str | None) ->
 
 
 async def select_runs(temporal: TemporalClient, query: str) -> list[ActiveRun]:
-    """The active runs that a list filter finds, oldest first, without those that are cancelled with a found parent.
+    """The active runs that a list filter finds, oldest first.
 
     Raises:
         CallerError: Temporal does not understand the filter.
     """
     found = await _list(temporal, f"{OPEN_RUNS} AND ({query})")
-    active = {each.id: each for each in sorted(found, key=lambda each: each.start_time) if _is_active(each)}
-    parents = {id: parent_of(each) for id, each in active.items()}
     return [
-        ActiveRun(id, each.typed_search_attributes.get(_AGENT) or "")
-        for id, each in active.items()
-        if parents[id] not in active
+        ActiveRun(each.id, each.typed_search_attributes.get(_AGENT) or "")
+        for each in sorted(found, key=lambda each: each.start_time)
+        if _is_active(each)
     ]
 
 
@@ -104,9 +105,19 @@ async def cancel_many(
     return outcome
 
 
-async def wait_until_ended(temporal: TemporalClient, threads: Sequence[str], *, on_progress: Progress) -> None:
-    """Wait until the runs of all these threads have ended, by lists of those that are still active."""
-    active, pause = list(threads), FIRST_PAUSE_SECONDS
+async def wait_until_ended(temporal: TemporalClient, threads: Sequence[str], *, on_progress: Progress) -> list[str]:
+    """Wait until the cancelled runs of all these threads have ended, by lists of those that are still active.
+
+    Returns:
+        The threads that are active again: a message was queued, and has started the next run.
+    """
+    active, next_runs, pause = list(threads), list[str](), FIRST_PAUSE_SECONDS
+    slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
+
+    async def has_next_run(execution: WorkflowExecution) -> bool:
+        async with slots:
+            return await _has_next_run(temporal, execution)
+
     while active:
         await asyncio.sleep(pause)
         pause = min(2 * pause, MAX_PAUSE_SECONDS)
@@ -114,9 +125,51 @@ async def wait_until_ended(temporal: TemporalClient, threads: Sequence[str], *, 
             each
             for condition in any_of("WorkflowId", active)
             for each in await _list(temporal, f"{OPEN_RUNS} AND {condition}")
+            if _is_active(each)
         ]
-        active = [each.id for each in listed if _is_active(each)]
+        have_next = await asyncio.gather(*map(has_next_run, listed))
+        next_runs += [each.id for each, has_next in zip(listed, have_next, strict=True) if has_next]
+        active = [each.id for each, has_next in zip(listed, have_next, strict=True) if not has_next]
         on_progress(len(threads) - len(active))
+    return next_runs
+
+
+async def _has_next_run(temporal: TemporalClient, execution: WorkflowExecution) -> bool:
+    """Whether the run of an active thread started after its cancel: then the status was `done` since, or just before.
+
+    Search attributes are never encoded, so no codec is needed.
+    """
+    is_before_cancel = False
+    async for event in _newest_first(temporal, execution):
+        upserted = event.upsert_workflow_search_attributes_event_attributes.search_attributes
+        status = decode_typed_search_attributes(upserted).get(_STATUS)
+        if status == RunStatus.DONE.value:
+            return True
+        if status is not None and is_before_cancel:
+            return False
+        is_before_cancel |= event.workflow_execution_signaled_event_attributes.signal_name == names.SIGNAL_CANCEL
+        is_before_cancel |= event.HasField("workflow_execution_cancel_requested_event_attributes")
+    return False
+
+
+async def _newest_first(temporal: TemporalClient, execution: WorkflowExecution) -> AsyncIterator[HistoryEvent]:
+    """The events of an execution, and of those that it continues."""
+    run_id = execution.run_id
+    while run_id:
+        request = GetWorkflowExecutionHistoryReverseRequest(
+            namespace=temporal.namespace, execution=ExecutionProto(workflow_id=execution.id, run_id=run_id)
+        )
+        while True:
+            try:
+                page = await temporal.workflow_service.get_workflow_execution_history_reverse(request)
+            except RPCError as error:
+                raise error_of(error, execution.id) from error
+            for event in page.history.events:
+                yield event
+                run_id = event.workflow_execution_started_event_attributes.continued_execution_run_id
+            if not page.next_page_token:
+                break
+            request.next_page_token = page.next_page_token
 
 
 def _is_active(execution: WorkflowExecution) -> bool:

@@ -83,7 +83,7 @@ async def _cancel(client: Client, thread: str, reason: str | None, *, wait: bool
 
 
 async def _cancel_found(client: Client, filter: str, *, reason: str | None, wait: bool, yes: bool) -> None:
-    from wakeful.cli.terminal.text import counted
+    from wakeful.cli.terminal.text import counted, printable
     from wakeful.client.cancel_many import cancel_many, select_runs, wait_until_ended
     from wakeful.contract.errors import CallerError
 
@@ -101,13 +101,16 @@ async def _cancel_found(client: Client, filter: str, *, reason: str | None, wait
             raise CallerError("nothing is cancelled")
     threads = [run.thread_id for run in runs]
     outcome = await cancel_many(client, threads, reason=reason, on_progress=_Progress(f"of {number} asked to stop"))
+    next_runs: list[str] = []
     if wait:
         still = _Progress(f"of {counted(len(outcome.requested), 'run')} ended")
-        await wait_until_ended(client.temporal, outcome.requested, on_progress=still)
+        next_runs = await wait_until_ended(client.temporal, outcome.requested, on_progress=still)
     had_ended = f", {len(outcome.ended)} had ended" if outcome.ended else ""
     print(f"{'cancelled' if wait else 'cancel sent to'} {counted(len(outcome.requested), 'run')}{had_ended}")
     if outcome.undecoded:
         print(f"{len(outcome.undecoded)} of them{UNDECODED}")
+    for id in sorted(next_runs):
+        print(f"a queued message has started the next run of {printable(id)}")
     for id, problem in sorted(outcome.failed.items()):
         print(f"wakeful: {id}: {problem}", file=sys.stderr)
     if outcome.failed:
