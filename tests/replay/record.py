@@ -31,6 +31,7 @@ from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.archive import SegmentHeader, ThreadClosed
 from wakeful.contract.budgets import Budget
 from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender
+from wakeful.contract.messages import InputMessage
 from wakeful.contract.requests import ScheduledSend, Submission
 from wakeful.contract.runs import ThreadMode
 from wakeful.contract.views import StatusView
@@ -196,7 +197,7 @@ async def tenants(client: Client, thread: str) -> None:
     request = {"agent_id": "tester", "input": "add", "mode": "thread", **owners}
     await client.temporal.start_workflow(names.WORKFLOW, request, id=thread, task_queue=client.task_queue)
     await until_runs(client, thread, 1)
-    await client.send(thread, "add", tenant="beta", message_id="m1")
+    await client.submit(thread, [InputMessage(content="add", id="m1")], tenant="beta")
     await until_refused(client, thread)
     await client.send(thread, "add", tenant="acme", user="bob", message_id="m2")
     await until_runs(client, thread, 2)

@@ -29,7 +29,7 @@ from wakeful import (
 )
 from wakeful.authoring.hook_contexts import BeforeInference, HookContext
 from wakeful.client.client import Client
-from wakeful.contract.errors import MessageRefused, OtherTenant
+from wakeful.contract.errors import OtherTenant
 from wakeful.contract.names import RECIPIENT_OF_OTHER_TENANT
 from wakeful.worker import WorkerSettings, running_worker
 
@@ -180,8 +180,8 @@ async def test_a_thread_refuses_another_tenant_in_every_state(temporal: Temporal
     async with served(temporal) as client:
         await client.start("desk", "hello", thread_id="acme-closed", tenant="acme", user="ann", mode=ThreadMode.THREAD)
         await until(client, "acme-closed", lambda view: view.result is not None)
-        with pytest.raises(MessageRefused, match="another tenant than 'beta'"):
-            await client.send("acme-closed", "hello", tenant="beta", confirm=True)
+        with pytest.raises(OtherTenant, match="another tenant than 'beta'"):
+            await client.send("acme-closed", "hello", tenant="beta")
         await client.close("acme-closed")
         await client.result("acme-closed")
         with pytest.raises(OtherTenant, match="another tenant than 'beta'"):

@@ -208,7 +208,8 @@ class Client:
 
         Raises:
             CallerError: the message is too large, or the thread is new and `agent_id` does not say which agent answers.
-            OtherTenant: the thread is closed, and belongs to another tenant; one that is open refuses the message.
+            OtherTenant: the thread belongs to another tenant. An open one without search attributes refuses the message
+                itself, which only `confirm` reports.
             MessageRefused: with `confirm`, when no run reads it: the thread is busy, or too many messages wait already.
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be read.
         """

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
-from temporalio.common import Priority, WorkflowIDConflictPolicy
+from temporalio.common import Priority, SearchAttributeKey, WorkflowIDConflictPolicy
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.queries import QUERY_TIMEOUT
@@ -28,6 +28,8 @@ from wakeful.rpc_errors import describe_execution, error_of
 from wakeful.undecodable import check_codec, check_decodable
 
 Described = WorkflowExecutionDescription
+
+_TENANT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_TENANT)
 
 CLOSED_WITHIN_SECONDS = 30.0
 """How long a client waits for a thread that is closing: a tool may notice its cancellation late."""
@@ -59,7 +61,8 @@ async def signal_or_wake(
 
     Raises:
         CallerError: the thread is new and the signal names no agent, or it is a fork that never started.
-        OtherTenant: the thread is closed, and belongs to another tenant.
+        OtherTenant: the thread belongs to another tenant. An open one whose search attributes do not show it refuses
+            the message itself.
         ThreadExpired: the thread was closed, and the server has deleted it.
         ThreadNotFound: the workflow with this id is not a thread.
         NoAnswer: the closed thread does not replay here, and no worker answered in time which agent it had.
@@ -70,6 +73,8 @@ async def signal_or_wake(
     if described is not None:
         await check_codec(temporal.data_converter, described)
     if described is not None and described.status is WorkflowExecutionStatus.RUNNING:
+        if signal.tenant is not None and described.typed_search_attributes.get(_TENANT, signal.tenant) != signal.tenant:
+            raise OtherTenant(thread_id, signal.tenant)
         if await _signal(temporal, thread_id, signal) and not await _came_too_late(temporal, described, signal):
             return
         # It closed in between. If it got the signal, that is a repeat in the execution that wakes the thread.
