@@ -133,6 +133,7 @@ class Activities:
             raise
         except Exception as error:  # what cannot be scheduled ends as a failure, and does not block the run
             workflow.logger.exception("an activity cannot be scheduled", extra={"command": command.id})
+            self._forget(command.id)  # an earlier attempt, if it was started again
             self._report(WorkFailed(command.id, f"it could not be scheduled: {error}", was_scheduled=False))
             return
         self._handles[command.id] = handle
@@ -329,23 +330,31 @@ class Activities:
             fact = self._result_fact(command, handle.result())
         except (ActivityError, ApplicationError) as error:  # the SDK does not wrap the failure of a local activity
             self._history.add_failure(error)
-            if is_local and is_left_to_others(error):  # a regular activity can reach another worker
+            is_left = is_local and is_left_to_others(error)
+            if is_left and command.id not in self._cancelling:  # a regular activity can reach another worker
                 self._local.running.discard(command.id)
                 self.start(command, identity, may_be_local=False)
                 return
             if self._runs_again(command, error):
                 self.start(command, identity)
                 return
-            fact = _failure_fact(command, error, attempts=self._attempts[command.id])
+            if is_left:
+                fact = WorkCancelled(command.id)
+            else:
+                fact = _failure_fact(command, error, attempts=self._attempts[command.id])
         except asyncio.CancelledError:
             fact = WorkCancelled(command.id)
         except Exception as error:  # a malformed result must not block the run
             fact = _malformed_fact(command, error)
-        del self._handles[command.id], self._sizes[command.id], self._attempts[command.id]
-        self._cancelling.discard(command.id)
-        self._local.running.discard(command.id)
-        self._deliveries.discard(command.id)
+        self._forget(command.id)
         self._report(fact)
+
+    def _forget(self, id: str) -> None:
+        self._handles.pop(id, None)
+        self._sizes.pop(id, None)
+        self._attempts.pop(id, None)
+        for ids_of in (self._cancelling, self._local.running, self._deliveries):
+            ids_of.discard(id)
 
     def _runs_again(self, command: ActivityCommand, error: ActivityError | ApplicationError) -> bool:
         if not isinstance(command, CallTool) or command.id in self._cancelling or isinstance(error, ApplicationError):
