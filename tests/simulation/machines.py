@@ -271,12 +271,8 @@ def local_end_job(machine: Machine, ended: LocalResult) -> WorkflowActivationJob
         failure.activity_failure_info.activity_id = machine.command.activity_id
         failure.activity_failure_info.activity_type.name = machine.command.activity_type
         failure.activity_failure_info.retry_state = RetryState.RETRY_STATE_CANCEL_REQUESTED
-    elif ended.failure.HasField("activity_failure_info"):
+    else:  # as it was raised: core wraps a cancellation and a timeout only
         result.failed.failure.CopyFrom(ended.failure)
-    else:
-        result.failed.failure.message = "Local Activity failed"
-        result.failed.failure.cause.CopyFrom(ended.failure)
-        result.failed.failure.activity_failure_info.SetInParent()
     return job
 
 
