@@ -174,6 +174,22 @@ def missing_before() -> Missing | None:
     return None
 
 
+def executed_before(missing: Missing | None) -> int:
+    """How many attempts have had what they needed, since the last one that had not; this one is not counted."""
+    return activity.info().attempt - 1 - (missing.attempt if missing else 0)
+
+
+def check_executed(missing: Missing | None, limit: int) -> None:
+    """Fail for good after `limit` attempts that did not report a result: a worker may be lost by what it executes.
+
+    Temporal's retry policy has no limit, because it would count the attempts that executed nothing, too.
+    """
+    if (executed := executed_before(missing)) >= limit:
+        times = f"{executed} times" if executed > 1 else "once"
+        message = f"its worker was lost or stopped {times} before it reported a result"
+        raise ApplicationError(message, type="WorkersLost", non_retryable=True)
+
+
 def waited(patience: timedelta) -> str:
     """The end of a message about something that no worker had."""
     return f"; no worker had it within {patience}" if patience else ""

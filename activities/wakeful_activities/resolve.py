@@ -16,7 +16,14 @@ from wakeful.contract.names import ACTIVITY_DESCRIBE_WORKER, ACTIVITY_RESOLVE_AG
 from wakeful.loop.machine.state import REVISION
 from wakeful.registry.registry import Registry
 from wakeful_activities.history_cache import HistoryCache
-from wakeful_activities.other_workers import Lacking, OtherWorkers, waited
+from wakeful_activities.other_workers import (
+    Lacking,
+    OtherWorkers,
+    check_executed,
+    executed_before,
+    missing_before,
+    waited,
+)
 from wakeful_activities.user_code import UserCode, described
 
 INSTRUCTIONS_SECONDS = 5.0
@@ -49,6 +56,7 @@ class ResolveActivity:
 
     @activity.defn(name=ACTIVITY_RESOLVE_AGENT)
     async def resolve_agent(self, input: ResolveInput) -> Resolution:
+        check_executed(missing_before(), ATTEMPTS)
         try:
             agent = self._registry.resolve(input.agent_id, in_task=input.in_task)
         except ConfigurationError as error:
@@ -104,4 +112,4 @@ class ResolveActivity:
 
 
 def _failure(message: str, *, type: str) -> ApplicationError:
-    return ApplicationError(message, type=type, non_retryable=activity.info().attempt >= ATTEMPTS)
+    return ApplicationError(message, type=type, non_retryable=executed_before(missing_before()) + 1 >= ATTEMPTS)

@@ -16,7 +16,7 @@ from wakeful import Agent, Plugin, Registry, ScriptedModel, gate, say, tool
 from wakeful.authoring.gate import GateCall
 from wakeful.authoring.hook_contexts import BeforeInference, HookContext
 from wakeful.contract.agents import HistoryBudget, ResolvedAgent, ResolveInput
-from wakeful.contract.hooks import HooksInput, LifecyclePhase
+from wakeful.contract.hooks import HookEffects, HooksInput, LifecyclePhase
 from wakeful.contract.inference import InferInput, ModelResponse, TranscriptRef
 from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
 from wakeful.contract.missing import NOT_ON_THIS_WORKER, TIMEOUTS
@@ -244,6 +244,38 @@ async def test_a_call_that_may_run_again_is_made_ten_times() -> None:
     for _ in range(10):
         assert isinstance(await attempts.make(Worker(NEW).call_tool, tool_input()), ToolOutcome)
     error = await attempts.make(Worker(NEW).call_tool, tool_input())
+    assert error.message == "its worker was lost or stopped 10 times before it reported a result"
+
+
+async def test_hooks_that_lose_their_worker_are_tried_three_times() -> None:
+    """Attempts on workers without the hooks do not count."""
+    digest = NEW.resolve("hooked").digest()
+    input = HooksInput(agent=digest, phases=(LifecyclePhase.RUN_START,), identity=IDENTITY, step=0)
+    attempts = Attempts()
+    for _ in range(5):
+        await attempts.make(Worker(OLD).run_hooks, input)
+    for _ in range(3):
+        assert isinstance(await attempts.make(Worker(NEW).run_hooks, input), HookEffects)
+    error = await attempts.make(Worker(NEW).run_hooks, input)
+    assert (error.type, error.non_retryable) == ("WorkersLost", True)
+    assert error.message == "its worker was lost or stopped 3 times before it reported a result"
+
+
+async def test_hooks_of_an_agent_that_cannot_be_read_fail_for_good_after_three_attempts() -> None:
+    input = HooksInput(agent="unknown", phases=(LifecyclePhase.RUN_START,), identity=IDENTITY, step=0)
+    attempts = Attempts()
+    errors = [await attempts.make(Worker(NEW).run_hooks, input) for _ in range(3)]
+    assert [error.non_retryable for error in errors] == [False, False, True]
+
+
+async def test_a_lookup_that_loses_its_worker_is_made_ten_times() -> None:
+    """Attempts on workers without the agent do not count."""
+    attempts, lookup = Attempts(), ResolveInput(agent_id="new")
+    for _ in range(12):
+        await attempts.make(Worker(OLD).resolve, lookup)
+    for _ in range(10):
+        assert not isinstance(await attempts.make(Worker(NEW).resolve, lookup), ApplicationError)
+    error = await attempts.make(Worker(NEW).resolve, lookup)
     assert error.message == "its worker was lost or stopped 10 times before it reported a result"
 
 

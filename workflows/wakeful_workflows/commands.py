@@ -64,9 +64,9 @@ HOOKS_TIMEOUT = timedelta(minutes=5)
 """For all hooks of the activity together; each hook has a timeout of its own."""
 _HOOK_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_attempts=3)
 _RESOLVE_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=10))
-"""Without a limit: the activity knows how long other workers are tried, and fails for good afterwards."""
+"""Without a limit: the activity knows how long other workers are tried, and counts the attempts that had the agent."""
 _ELSEWHERE_RETRIES = replace(_HOOK_RETRIES, maximum_interval=timedelta(seconds=5), maximum_attempts=0)
-"""Of hooks that the worker of the run left to others: the activity knows how long others are tried."""
+"""Of hooks that the worker of the run left to others: the activity knows how long, and counts the attempts."""
 _RESTORE_RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
 """Without a limit: the thread waits until its past can be read, and keeps what is sent to it meanwhile."""
 _INFER_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_interval=timedelta(seconds=8))
@@ -272,6 +272,7 @@ class Activities:
             activity_id=command.id,
             result_type=RawValue,
             start_to_close_timeout=HOOKS_TIMEOUT,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=_ELSEWHERE_RETRIES,
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=summary,

@@ -3,13 +3,18 @@
 from functools import partial
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from wakeful.authoring.hook_contexts import HookContext, RunEnd, StepEnd
 from wakeful.contract.hooks import HookEffects, HooksInput, LifecyclePhase
 from wakeful.contract.names import ACTIVITY_HOOKS
+from wakeful_activities.heartbeats import heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.hook_run import Hooks, MakeContext
-from wakeful_activities.other_workers import OtherWorkers
+from wakeful_activities.other_workers import OtherWorkers, check_executed, executed_before, missing_before
+
+ATTEMPTS = 3
+"""Of hooks on workers that have them."""
 
 
 class HooksActivity:
@@ -22,7 +27,17 @@ class HooksActivity:
 
     @activity.defn(name=ACTIVITY_HOOKS)
     async def run_hooks(self, input: HooksInput) -> HookEffects:
-        agent = await self._cache.agent(input.agent)
+        missing = missing_before()
+        check_executed(missing, ATTEMPTS)
+        with heartbeating(lambda: (missing,) if missing else ()):
+            return await self._run(input, executed_before(missing) + 1)
+
+    async def _run(self, input: HooksInput, attempt: int) -> HookEffects:
+        try:
+            agent = await self._cache.agent(input.agent)
+        except Exception as error:  # the attempts are counted here, so the last one has to say why it failed
+            message = f"the agent of the run could not be read: {error}"
+            raise ApplicationError(message, type=type(error).__name__, non_retryable=attempt >= ATTEMPTS) from error
         if self._others is not None and (lacking := self._others.lacking(agent)) is not None:
             await self._others.leave(lacking)  # if the patience is over, the plugin fails as its `on_error` says
         hooks = self._hooks.begin(agent, input.identity, input.step, input.state, input.metadata)

@@ -11,7 +11,6 @@ from opentelemetry import trace
 from pydantic import JsonValue
 from temporalio import activity
 from temporalio.common import RawValue
-from temporalio.exceptions import ApplicationError
 
 from wakeful.authoring.gate import GateCall
 from wakeful.authoring.hook_requests import HookRequests
@@ -28,7 +27,7 @@ from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartb
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks, OpenProfiles, checked_requests, effects_of
-from wakeful_activities.other_workers import Lacking, OtherWorkers, missing_before, waited
+from wakeful_activities.other_workers import Lacking, OtherWorkers, check_executed, missing_before, waited
 from wakeful_activities.results import as_result, cut_to_fit
 from wakeful_activities.tools.emit import Emitter, emitting
 from wakeful_activities.tools.hooks import HookedCall
@@ -298,12 +297,8 @@ def _check_earlier_attempts(missing: Missing | None) -> None:
     that shut down while the tool ran.
     """
     info = activity.info()
-    executed = info.attempt - 1 - (missing.attempt if missing else 0)
     may_repeat = info.retry_policy is None or TIMEOUTS[0] not in (info.retry_policy.non_retryable_error_types or ())
-    if executed >= (ATTEMPTS if may_repeat else 1):
-        times = f"{executed} times" if executed > 1 else "once"
-        message = f"its worker was lost or stopped {times} before it reported a result"
-        raise ApplicationError(message, type="WorkersLost", non_retryable=True)
+    check_executed(missing, ATTEMPTS if may_repeat else 1)
 
 
 def _is_task(input: ToolCallInput) -> bool:
