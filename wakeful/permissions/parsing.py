@@ -24,6 +24,7 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 _REGEX_TOOL = re.compile(r"/((?:[^/\\]|\\.)*)/", re.DOTALL)
 _PLAIN_TOOL = re.compile(r"[^\s(]+")
 _SPACE = re.compile(r"\s*")
+_CONTEXT_FIELD = re.compile(rf"\$\s*(?:{'|'.join(CONTEXT_FIELDS)})\b")
 _OPEN, _COMMA, _CLOSE = re.compile(r"\("), re.compile(r"\s*,\s*"), re.compile(r"\s*\)")
 
 
@@ -89,6 +90,13 @@ class _Parser:
             if not self._take(_CLOSE):
                 raise self._error("expected ',' and another condition, or ')'")
             return tuple(conditions)
+        if _CONTEXT_FIELD.match(self._text, self._position):
+            # As a glob of the primary argument it would match no call, and a rule that denies would deny nothing.
+            raise self._error(
+                'a condition on the run is a path, an operator and a string in double quotes, as in $user = "ann" or '
+                f'$metadata.region ~ "eu-*"; operators: {" ".join(OPERATORS)}. For an argument that begins with $, '
+                'name its field, as in command ~ "$user*"'
+            )
         return self._primary()
 
     def _primary(self) -> TextMatcher | None:
