@@ -47,7 +47,8 @@ class Specificity(NamedTuple):
 class Condition:
     """`path op "text"`: holds if any value at the path matches; does not hold if there is none.
 
-    The path leads into the call's arguments or, with a `$` before it, into the context of its run.
+    The path leads into the call's arguments or, with a `$` before it, into the context of its run. In a run
+    that has no value there, it holds as `when_unsure` says: a run that mail begins has no user, though one caused it.
     """
 
     path: tuple[Step, ...]
@@ -56,8 +57,10 @@ class Condition:
     of_run: bool = False
 
     def holds(self, arguments: JsonValue, context: JsonValue, *, when_unsure: bool) -> bool:
-        root = context if self.of_run else arguments
-        return any(self._holds_of(value, when_unsure) for value in _values_at(root, self.path))
+        values = list(_values_at(context if self.of_run else arguments, self.path))
+        if self.of_run and not values:
+            return when_unsure
+        return any(self._holds_of(value, when_unsure) for value in values)
 
     def _holds_of(self, value: JsonValue, when_unsure: bool) -> bool:
         matches = self.text.matches(as_text(value))
@@ -80,7 +83,10 @@ class ToolPattern:
     def matches(
         self, tool_name: str, arguments: JsonValue, *, context: JsonValue = None, when_unsure: bool = False
     ) -> bool:
-        """Whether the call matches, in a run with this context; `when_unsure` if an argument is too long to search."""
+        """Whether the call matches, in a run with this context.
+
+        `when_unsure` if an argument is too long to search, or if a condition reads what the run does not have.
+        """
         named = self.tool.matches(tool_name)
         if named is False:
             return False

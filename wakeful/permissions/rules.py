@@ -69,7 +69,8 @@ def evaluate(
     """Apply an agent's policy, overlaid with the thread's and the run's `rules`, to a call of a run (`run_context`).
 
     Of several matching rules with the same behavior the most specific one counts, and of equals the last. An argument
-    that is too long to search matches rules that deny or ask, and does not match rules that allow.
+    that is too long to search matches rules that deny or ask, and does not match rules that allow; so does a condition
+    on the run, such as `$user = "ann"`, in a run that has no such value.
 
     Raises:
         PatternError: a rule's pattern is malformed.
