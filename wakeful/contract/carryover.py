@@ -17,7 +17,7 @@ from wakeful.contract.outcomes import Outcome
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import Adapter, Priority, RunIdentity, RunMode
 from wakeful.contract.segments import SegmentRef
-from wakeful.contract.tasks import Task
+from wakeful.contract.tasks import Task, TaskStarter
 from wakeful.contract.tools import ToolDescriptor
 
 UNDELIVERED_BYTES = 300_000
@@ -71,6 +71,8 @@ class Carryover(Wire):
     agent_id: Maybe[str] = None
     """The agent that answers now, if the run was handed off."""
     tasks: Few[tuple[Task, ...]] = ()
+    task_starters: Few[tuple[TaskStarter, ...]] = ()
+    """For whom the runs acted that started the running ones."""
     undelivered: Few[tuple[UndeliveredMessage, ...]] = ()
     mail: Few[tuple[Message, ...]] = ()
     """Mail that arrived too late for the last run to read it."""
@@ -121,14 +123,15 @@ class Carryover(Wire):
         )
 
     def fitting(self) -> "Carryover":
-        """As much as fits beside the unread messages: the newest undelivered ones, then mail, then context."""
+        """As much as fits beside the unread messages: the newest undelivered ones, mail, starters, context."""
         room = min(CARRYOVER_BYTES, WITH_UNREAD_BYTES - sum(map(json_bytes, self.unread)))
         undelivered = newest_undelivered(self.undelivered, within=room)
         mail, room = _fitting(self.mail, room - sum(map(json_bytes, undelivered)))
+        starters, room = _fitting(self.task_starters, room)
         context, _ = _fitting(self.context[::-1], room)
         tools, _ = _fitting(self.frontend_tools, FRONTEND_TOOLS_BYTES)
         kept = {"undelivered": undelivered, "mail": mail, "context": context[::-1], "frontend_tools": tools}
-        return self.model_copy(update=kept)
+        return self.model_copy(update={**kept, "task_starters": starters})
 
 
 W = TypeVar("W", bound=Wire)

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import JsonValue
 
-from wakeful.contract.base import Maybe, Wire
+from wakeful.contract.base import Few, Maybe, Wire
 
 RESERVED_TASK_NAMES = frozenset({"parent", "self", "all", "broadcast"})
 """They have a meaning of their own as addresses of messages."""
@@ -33,6 +33,14 @@ class TaskContext(Wire):
     run_id: Maybe[str] = None
     call_id: Maybe[str] = None
     agent_id: Maybe[str] = None
+
+
+class TaskStarter(Wire):
+    """For whom a run acts that has started tasks: so does the run that the end of one of them begins."""
+
+    run_id: str
+    user: Maybe[str] = None
+    metadata: Few[dict[str, JsonValue]] = {}
 
 
 class Task(Wire):

@@ -1,5 +1,7 @@
 """The tenant of a thread, and the user and the metadata of its runs."""
 
+from typing import Any
+
 import pytest
 
 from tests.loop.children import (
@@ -11,8 +13,21 @@ from tests.loop.children import (
     delegate_call,
     send_call,
     spawn_call,
+    task_event,
+    tool_settled,
 )
-from tests.loop.driving import AGENT, Driver, after_continue_as_new, asks, call, input_message, ok, says
+from tests.loop.driving import (
+    AGENT,
+    NO_INPUT,
+    THREAD,
+    Driver,
+    after_continue_as_new,
+    asks,
+    call,
+    input_message,
+    ok,
+    says,
+)
 from wakeful.contract.base import replace
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.decisions import Refusal
@@ -21,11 +36,13 @@ from wakeful.contract.names import RECIPIENT_OF_OTHER_TENANT, SIGNAL_DELIVER, SI
 from wakeful.contract.outcomes import OutcomeStatus
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.requests import Fork, RunRequest
-from wakeful.contract.runs import OnBusy, Priority, ThreadMode
+from wakeful.contract.runs import OnBusy, Priority, RunMode, ThreadMode
 from wakeful.loop.machine.commands import ResolveAgent, SendSignal, StartChild, StartTask
 from wakeful.loop.machine.facts import Delivered, MailReceived, MailReturned, MessagesSubmitted, WorkFailed
+from wakeful.loop.machine.state import KEPT_STARTERS
 from wakeful.loop.thread.continue_as_new import pending_commands
 from wakeful.loop.thread.opening import begin, other_tenant
+from wakeful.loop.thread.submissions import OTHER_USER
 from wakeful.loop.thread.views import carryover
 from wakeful.loop.thread.waiting import no_room_for
 
@@ -56,6 +73,10 @@ def context_of(driver: Driver) -> tuple[str | None, str | None, object]:
     return identity.tenant, identity.user, driver.thread.current.metadata
 
 
+def steering(driver: Driver) -> list[str]:
+    return [later.message.id for later in driver.thread.steering]
+
+
 def mail_from(tenant: str | None) -> AgentMessage:
     return agent_message().model_copy(update={"sender": Sender(agent_id="boss", thread_id="t0", tenant=tenant)})
 
@@ -81,11 +102,147 @@ def test_queued_messages_keep_their_users_and_a_run_has_that_of_its_first() -> N
     driver.model(says("Hi."))
     driver.resolve()
     assert context_of(driver) == ("acme", "bob", {"order": 8})
-    driver.feed(submitted("m3", user="dan", on_busy=OnBusy.STEER))
-    driver.model(says("Yes?"))
-    assert context_of(driver) == ("acme", "bob", {"order": 8})
     driver.model(says("Bye."))
     assert context_of(driver) == ("acme", "cy", {})
+
+
+@pytest.mark.parametrize("own", [{"user": "ann"}, {"order": 7}, {}])
+def test_a_message_steers_a_run_only_if_it_has_its_user_and_metadata_or_none(own: dict[str, Any]) -> None:
+    """B-662"""
+    driver = acme()
+    driver.feed(
+        submitted("m1", user="guest", on_busy=OnBusy.STEER),
+        submitted("m2", order=8, on_busy=OnBusy.STEER),
+        submitted("m3", on_busy=OnBusy.STEER, **own),
+    )
+    assert (steering(driver), driver.queued) == (["m3"], ["m1", "m2"])
+    assert {outcome.id: outcome.status for outcome in driver.thread.outcomes if outcome.id in ("m1", "m2")} == {
+        "m1": OutcomeStatus.QUEUED,
+        "m2": OutcomeStatus.QUEUED,
+    }
+    driver.model(says("Yes?"))
+    driver.model(says("Bye."))
+    assert context_of(driver) == ("acme", "guest", {})
+
+
+@pytest.mark.parametrize("on_busy", [OnBusy.ENQUEUE, OnBusy.STEER])
+@pytest.mark.parametrize("context", [{"user": "guest"}, {"order": 8}])
+def test_in_run_mode_a_message_of_another_user_is_refused(on_busy: OnBusy, context: dict[str, Any]) -> None:
+    """B-662"""
+    driver = Driver(AGENT, request=ACME.model_copy(update={"mode": ThreadMode.RUN}))
+    driver.feed(submitted("m1", on_busy=on_busy, **context), submitted("m2", user="ann", on_busy=on_busy))
+    assert (steering(driver) + driver.queued, driver.refusal_reasons) == (["m2"], [OTHER_USER])
+    driver.feed(submitted("m3", on_busy=OnBusy.INTERRUPT, **context))
+    assert driver.queued[0] == "m3"
+
+
+def test_in_run_mode_a_message_of_another_user_that_no_run_could_read_stays_unread() -> None:
+    """B-662"""
+    late = Driver(request=ACME.model_copy(update={"mode": ThreadMode.RUN}))
+    late.model(says("Hi."))
+    late.feed(submitted("m1", user="ann"), submitted("m2", user="guest"))
+    request = ACME.model_copy(update={"mode": ThreadMode.RUN, "input": ""})
+    woken = Driver(AGENT, request=request, carryover=carryover(late.thread))
+    woken.model(says("Hi."))
+    assert (context_of(woken), woken.result.unread) == (("acme", "ann", {}), ("m2",))
+
+
+def test_a_message_that_was_to_steer_a_run_is_not_read_in_the_run_of_the_user_who_interrupts() -> None:
+    """B-662"""
+    driver = acme()
+    driver.feed(
+        submitted("m1", user="ann", on_busy=OnBusy.STEER), submitted("m2", user="bob", on_busy=OnBusy.INTERRUPT)
+    )
+    driver.cancel_in_flight()
+    driver.resolve()
+    assert (context_of(driver), driver.queued) == (("acme", "bob", {}), ["m1"])
+    assert [it.status for it in driver.thread.outcomes if it.id == "m1"] == [OutcomeStatus.QUEUED]
+    driver.model(says("Hi."))
+    assert (context_of(driver), driver.queued) == (("acme", "ann", {}), [])
+
+
+def test_a_run_that_mail_and_a_message_begin_acts_for_the_user_of_the_message() -> None:
+    """B-661, B-662"""
+    driver = acme()
+    driver.feed(MailReceived(mail_from("acme")), submitted("m1", user="ann", order=7, on_busy=OnBusy.STEER))
+    driver.cancel()
+    driver.cancel_in_flight()
+    assert (context_of(driver), steering(driver)) == (("acme", "ann", {"order": 7}), [])
+    assert len(driver.thread.current.read_mail) == 1
+
+
+def test_messages_of_two_users_never_begin_a_run_together() -> None:
+    """B-662"""
+    late = acme()
+    late.feed(submitted("m1", user="ann"))
+    late.cancel(close=True)
+    late.cancel_in_flight()
+    kept = carryover(late.thread)
+    mixed = tuple(
+        kept.unread[0].model_copy(
+            update={"user": user, "message": kept.unread[0].message.model_copy(update={"id": user})}
+        )
+        for user in ("ann", "bob")
+    )
+    woken = Driver(
+        None, request=ACME.model_copy(update={"input": ""}), carryover=kept.model_copy(update={"unread": mixed})
+    )
+    woken.feed(submitted("m2", user="cy"))
+    assert (context_of(woken), woken.queued) == (("acme", "ann", {}), ["bob", "m2"])
+
+
+def idle_with_task() -> Driver:
+    """A thread whose run for ann has ended, and left a task running."""
+    driver = Driver(PARENT.model_copy(update={"max_rounds": 1}), request=ACME)
+    driver.model(asks(background_call("c1")))
+    return driver
+
+
+def test_a_run_that_the_end_of_a_task_begins_acts_for_the_user_of_the_run_that_started_it() -> None:
+    """B-661"""
+    direct, continued, closed = idle_with_task(), idle_with_task(), idle_with_task()
+    continued.last = replace(continued.last, thread=after_continue_as_new(continued.thread))
+    woken = Driver(None, request=NO_INPUT, carryover=carryover(closed.thread))
+    for driver in (direct, continued, woken):
+        driver.feed(tool_settled("bg_0"))
+        assert context_of(driver) == ("acme", "ann", {"order": 7})
+        assert driver.thread.identity.run_mode is RunMode.INTERNAL_WAKE
+        assert driver.thread.children.starters == ()
+    reporting = idle_with_task()
+    reporting.feed(task_event("bg_0"))
+    assert context_of(reporting) == ("acme", "ann", {"order": 7})
+
+
+def test_what_tasks_of_two_users_report_begins_a_run_without_a_user() -> None:
+    """B-661"""
+    driver = idle_with_task()
+    driver.feed(submitted("m1", user="guest"))
+    driver.resolve(PARENT)
+    driver.model(asks(background_call("c2")))
+    driver.feed(tool_settled("bg_0"), tool_settled("bg_1"))
+    driver.cancel()
+    driver.cancel_in_flight()
+    assert context_of(driver) == ("acme", None, {})
+
+
+def test_a_thread_knows_for_whom_the_newest_runs_with_running_tasks_acted() -> None:
+    """B-661"""
+    driver = Driver(PARENT.model_copy(update={"max_rounds": 1}), request=THREAD)
+    driver.model(asks(background_call("c0"), background_call("c1")))
+    assert list(driver.thread.children.starters) == []
+    for number in range(KEPT_STARTERS + 2):
+        driver.feed(submitted(f"m{number}", user=f"u{number}"))
+        driver.resolve(PARENT.model_copy(update={"max_rounds": 1}))
+        driver.model(asks(background_call("c0"), background_call("c1")))
+    users = [starter.user for starter in driver.thread.children.starters]
+    assert users == [f"u{number}" for number in range(2, KEPT_STARTERS + 2)]
+
+
+def test_mail_that_begins_the_first_run_of_a_thread_does_not_act_for_the_user_who_started_it() -> None:
+    """B-661"""
+    driver = Driver(None, request=ACME.model_copy(update={"input": ""}))
+    driver.feed(MailReceived(mail_from("acme")))
+    assert context_of(driver) == ("acme", None, {})
 
 
 def test_a_run_that_waits_for_its_tasks_leaves_another_users_message_to_the_next_run() -> None:

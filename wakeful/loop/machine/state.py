@@ -39,7 +39,7 @@ from wakeful.contract.runs import (
 )
 from wakeful.contract.stopping import Timeout
 from wakeful.contract.subagents import BudgetRequest, SubagentContext
-from wakeful.contract.tasks import Task
+from wakeful.contract.tasks import Task, TaskStarter
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.loop.calls.batch import Batch
 from wakeful.loop.machine.commands import Command
@@ -79,6 +79,10 @@ KEPT_RULES = 200
 
 KEPT_HOLDS = 50
 """How many pieces of pending work keep a run open; the oldest are dropped first."""
+
+KEPT_STARTERS = 20
+"""Of how many runs with running tasks a thread knows for whom they acted; metadata may have 8,000 bytes. The end of a
+task of an older run begins a run without a user, to which every rule about users that denies or asks applies."""
 
 KEPT_CONTEXTS = 4
 """Of how many agents that do not answer now a thread keeps the context messages."""
@@ -124,6 +128,8 @@ class Children:
     """The thread's background tasks: all that are running, and the newest that have ended."""
 
     tasks: tuple[Task, ...] = ()
+    starters: tuple[TaskStarter, ...] = ()
+    """The runs that started the running ones, if they act for a user or have metadata; the newest last."""
 
     @property
     def running(self) -> tuple[Task, ...]:
@@ -134,6 +140,21 @@ class Children:
         by_id = (task for task in self.running if task.task_id == name)
         by_name = (task for task in self.running if task.name == name)
         return next(by_id, None) or next(by_name, None)
+
+    def starter_of(self, task: Task) -> TaskStarter | None:
+        """For whom the run acted that started the task."""
+        return next((each for each in self.starters if each.run_id == task.parent_context.run_id), None)
+
+    def starting(self, task: Task, starter: TaskStarter) -> "Children":
+        """With one more task."""
+        is_new = self.starter_of(task) is None and (starter.user is not None or bool(starter.metadata))
+        starters = (*self.starters, starter)[-KEPT_STARTERS:] if is_new else self.starters
+        return Children((*self.tasks, task), starters)
+
+    def after_end(self, tasks: tuple[Task, ...]) -> "Children":
+        """With these tasks, after one of them has ended."""
+        runs = {task.parent_context.run_id for task in tasks if not task.status.is_terminal}
+        return Children(tasks, tuple(starter for starter in self.starters if starter.run_id in runs))
 
 
 @dataclass(frozen=True)

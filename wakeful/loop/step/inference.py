@@ -175,7 +175,7 @@ def _is_cut_off(response: ModelResponse) -> bool:
 
 def _end_or_continue(thread: Thread, response: ModelResponse, *, now: int) -> Advance:
     """The model is done: end the run, unless messages arrived for it, tasks are running, or work is pending."""
-    if thread.mode is ThreadMode.RUN and thread.queued:
+    if thread.mode is ThreadMode.RUN and for_this_run(thread):
         return read_queued(thread).then(next_step, now=now)
     if thread.steering:
         return next_step(thread, now=now)

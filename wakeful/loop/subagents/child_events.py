@@ -19,7 +19,7 @@ from wakeful.contract.names import (
 from wakeful.contract.outcomes import OutcomeStatus, remembered_id
 from wakeful.contract.runs import CancelReceipt
 from wakeful.contract.subagents import ChildResult, EndStatus, child_result_message, delegate_result
-from wakeful.contract.tasks import Task, TaskStatus
+from wakeful.contract.tasks import Task, TaskStarter, TaskStatus
 from wakeful.contract.tool_progress import ProgressStatus
 from wakeful.contract.tools import ToolOutcome, ToolResult
 from wakeful.loop.calls import tool_calls
@@ -112,7 +112,7 @@ def _on_delegate_ended(thread: Thread, call: RunningCall, child: ChildResult, *,
 def _on_task_ended(thread: Thread, task: Task, child: ChildResult, *, now: int) -> Advance:
     """Its one terminal event goes to the model, or, if the run is being cancelled, to the model of the next run."""
     is_cancelled_with_run = isinstance(thread.stage, Cancelling) and task.task_id in thread.in_flight
-    is_passive = _starts_no_step(thread, task.task_id)
+    is_passive, starter = _starts_no_step(thread, task.task_id), thread.children.starter_of(task)
     callers = [call for call in thread.batch.running if call.awaits == task.task_id] if thread.batch else []
     thread = _released(thread, task.task_id, child.spent if thread.has_started(task) else Spent())
     moved = tasks.record_end(_with_receipt(thread, child) if is_cancelled_with_run else thread, task, child, now=now)
@@ -122,7 +122,7 @@ def _on_task_ended(thread: Thread, task: Task, child: ChildResult, *, now: int) 
     message = child_result_message(child)
     is_short = len(message.text) <= INLINE_LENGTH
     source: Source = message if is_short else ids.source(ids.FromChild(child.work_id))
-    moved = moved.then(_post, message, source, now=now, passive=is_passive)
+    moved = moved.then(_post, message, source, now=now, passive=is_passive, starter=starter)
     match moved.thread.stage:
         case Cancelling() as stage if task.task_id in stage.in_flight:
             return moved.then(cancelling.on_task_stopped, stage, task.task_id, now=now)
@@ -194,8 +194,11 @@ def on_mail_returned(thread: Thread, message: AgentMessage, error: str, *, now: 
 def _accept_mail(thread: Thread, mail: AgentMessage | TaskEvent, message: Message, *, now: int) -> Advance:
     is_short = len(message.text) <= INLINE_LENGTH
     source: Source = message if is_short else ids.source(ids.FromMail(mail.message_id))
-    passive = isinstance(mail, TaskEvent) and _starts_no_step(thread, mail.task_id)
-    return _post(thread, message, source, now=now, passive=passive)
+    if isinstance(mail, AgentMessage):
+        return _post(thread, message, source, now=now)
+    task, passive = thread.children.find(mail.task_id), _starts_no_step(thread, mail.task_id)
+    starter = thread.children.starter_of(task) if task else None
+    return _post(thread, message, source, now=now, passive=passive, starter=starter)
 
 
 def _is_of_other_tenant(thread: Thread, message: AgentMessage) -> bool:
@@ -228,10 +231,20 @@ def on_message_returned(thread: Thread, message_id: str, fact: WorkFact, *, now:
     return _accept_mail(thread, message, mail_message(message), now=now).thread
 
 
-def _post(thread: Thread, message: Message, source: Source, *, now: int, passive: bool = False) -> Advance:
+def _post(
+    thread: Thread,
+    message: Message,
+    source: Source,
+    *,
+    now: int,
+    passive: bool = False,
+    starter: TaskStarter | None = None,
+) -> Advance:
     if remembered_id(message.id) in accepted_ids(thread):
         return Advance(thread)
     submitted = Submitted(message, source, internal=True, passive=passive)
+    if starter is not None:
+        submitted = replace(submitted, user=starter.user, metadata=starter.metadata)
     thread = replace(thread, steering=(*thread.steering, submitted))
     thread = record_messages(thread, (submitted,), OutcomeStatus.STEERING)
     posted = Advance(thread, events=(mail_arrived(message),))

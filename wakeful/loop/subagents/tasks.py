@@ -13,12 +13,12 @@ from wakeful.contract.limits import cut
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import TASK_NOT_FOUND
 from wakeful.contract.subagents import ChildResult
-from wakeful.contract.tasks import RESERVED_TASK_NAMES, Task, TaskContext, TaskStatus, TaskType
+from wakeful.contract.tasks import RESERVED_TASK_NAMES, Task, TaskContext, TaskStarter, TaskStatus, TaskType
 from wakeful.contract.tools import RuntimeTool, ToolDescriptor, ToolResult
 from wakeful.loop.calls.batch import ResumingCall, RunningCall, Startable
 from wakeful.loop.calls.commit import finish_call, move
 from wakeful.loop.machine.commands import CancelChild, StartTask
-from wakeful.loop.machine.state import Advance, Children, Thread
+from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.subagents import start
 from wakeful.loop.thread import cancelling
 
@@ -103,7 +103,9 @@ def _new_task(
 
 def _record(thread: Thread, call: Startable, task: Task) -> Advance:
     counters = thread.counters.model_copy(update={"tasks": thread.counters.tasks + 1})
-    thread = replace(thread, children=Children((*thread.children.tasks, task)), counters=counters)
+    identity, metadata = thread.identity, dict(thread.current.metadata)
+    starter = TaskStarter(run_id=identity.run_id, user=identity.user, metadata=metadata)
+    thread = replace(thread, children=thread.children.starting(task, starter), counters=counters)
     receipt: dict[str, JsonValue] = {"task_id": task.task_id, "status": task.status.value}
     if task.name is not None:
         receipt["name"] = task.name
@@ -213,7 +215,7 @@ def record_end(thread: Thread, task: Task, child: ChildResult, *, now: int) -> A
     ended = [known for known in others if known.status.is_terminal]
     dropped = {known.task_id for known in ended[: max(0, len(ended) - KEPT_ENDED)]}
     kept = tuple(known for known in others if known.task_id not in dropped)
-    return Advance(replace(thread, children=Children(kept)), events=(TaskChanged(task=after),))
+    return Advance(replace(thread, children=thread.children.after_end(kept)), events=(TaskChanged(task=after),))
 
 
 def _cut(result: JsonValue) -> JsonValue:

@@ -85,7 +85,7 @@ def opened(
         queued=tuple(map(_unread, kept.unread)),
         steering=tuple(Submitted(message, message, internal=True, passive=True) for message in kept.mail),
         outcomes=_known_outcomes(transcript, kept),
-        children=Children(kept.tasks),
+        children=Children(kept.tasks, kept.task_starters),
         mail=Mail(undelivered=kept.undelivered),
     )
 

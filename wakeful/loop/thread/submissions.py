@@ -1,7 +1,10 @@
 """Messages that clients submit: start a run with them, queue them, steer with them, or interrupt the run for them."""
 
+from collections.abc import Mapping
 from itertools import takewhile
 from typing import assert_never
+
+from pydantic import JsonValue
 
 from wakeful.contract import ids
 from wakeful.contract.base import json_bytes, replace
@@ -28,6 +31,12 @@ INLINE_GROUP_BYTES = 100_000
 
 INLINE_READ_BYTES = 300_000
 """Bytes of waiting messages that a step reads, as far as they are spelled out; the next steps read the rest."""
+
+
+OTHER_USER = (
+    "the run under way acts for another user, or has other metadata, and in run mode no run follows it: send the "
+    "message when the run has ended, or with on_busy interrupt"
+)
 
 
 def count_submission(thread: Thread) -> Thread:
@@ -109,6 +118,10 @@ def accept_submitted(thread: Thread, messages: tuple[Submitted, ...], on_busy: O
     if any(submitted.overrides for submitted in messages) and not _start_a_run(thread, on_busy):
         reason = "overrides apply to the run that messages start, but the run under way reads these"
         return refuse_messages(thread, sent, reason, now=now)
+    if _would_act_for_another(thread, messages, on_busy):
+        if thread.mode is ThreadMode.RUN:
+            return refuse_messages(thread, sent, OTHER_USER, now=now)
+        on_busy = OnBusy.ENQUEUE
     seen, new = set(accepted_ids(thread)), []
     for submitted in messages:
         if (id := remembered_id(submitted.message.id)) not in seen:
@@ -149,20 +162,48 @@ def _start_a_run(thread: Thread, on_busy: OnBusy) -> bool:
     return on_busy is OnBusy.ENQUEUE and thread.mode is ThreadMode.THREAD
 
 
+def _would_act_for_another(thread: Thread, messages: tuple[Submitted, ...], on_busy: OnBusy) -> bool:
+    """Whether the run under way would read messages whose user or metadata it does not have."""
+    if isinstance(thread.stage, Idle | Done) or on_busy in (OnBusy.INTERRUPT, OnBusy.ROLLBACK):
+        return False
+    return not all(_is_for_run(thread, submitted) for submitted in messages)
+
+
+def _is_for_run(thread: Thread, later: Submitted) -> bool:
+    return _is_for(later, thread.identity.user, thread.current.metadata)
+
+
+def _is_for(later: Submitted, user: str | None, metadata: Mapping[str, JsonValue]) -> bool:
+    """Whether a run with this user and metadata may read the message: what it asks for is done for that user."""
+    return later.internal or (later.user in (None, user) and later.metadata in ({}, metadata))
+
+
 def start_next_run(thread: Thread, *, interrupted: bool = False) -> Advance:
     """Start a run with the messages that steer, or else with the first group of queued ones.
 
     A message that interrupted the last run comes first; those that steer are then read with the run's first step.
     """
     if any(not later.passive for later in thread.steering) and not interrupted:
-        taken = readable(thread.steering)
-        left = replace(thread, steering=thread.steering[len(taken) :])
-    else:
-        group = thread.queued[0].group
-        count = next((n for n, later in enumerate(thread.queued) if later.group != group), len(thread.queued))
-        taken = readable(thread.queued[:count])
-        left = replace(thread, queued=thread.queued[len(taken) :])
-    return start_run(left, taken, next(later for later in taken if not later.passive))
+        first = _first_to_steer(thread)
+        taken = readable(tuple(later for later in thread.steering if _is_for(later, first.user, first.metadata)))
+        left = replace(thread, steering=tuple(later for later in thread.steering if later not in taken))
+        return start_run(left, taken, first)
+    first = thread.queued[0]
+    taken = readable(tuple(takewhile(lambda later: _start_together(first, later), thread.queued)))
+    return start_run(replace(thread, queued=thread.queued[len(taken) :]), taken, first)
+
+
+def _first_to_steer(thread: Thread) -> Submitted:
+    """The message whose run it is: a client's, or else mail; ends of tasks of several users begin a run without one."""
+    steering = tuple(later for later in thread.steering if not later.passive)
+    first = next((later for later in steering if not later.internal), steering[0])
+    if first.internal and any((later.user, later.metadata) != (first.user, first.metadata) for later in steering):
+        return replace(first, user=None, metadata={})
+    return first
+
+
+def _start_together(first: Submitted, later: Submitted) -> bool:
+    return (first.group, first.user, first.metadata) == (later.group, later.user, later.metadata)
 
 
 def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | RunRequest) -> Advance:
@@ -170,12 +211,13 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
     counters = thread.counters.model_copy(update={"runs": thread.counters.runs + 1})
     number, is_first = counters.runs, thread.run is None
     agent_id = first.agent_id or thread.requested_agent or thread.active_agent or thread.identity.agent_id
-    # The first run of a fork continues a run of its origin: with its permissions and state, and, unless the request has
-    # its own, with its user and metadata.
-    user, metadata = first.user, first.metadata
-    if is_first and user is None and not metadata:
-        user, metadata = thread.identity.user, thread.inherited_metadata
     origin = _origin(thread, taken)
+    # The first run of a fork continues a run of its origin: with its permissions and state, and, unless the request has
+    # its own, with its user and metadata. Mail has no user, also if the thread was started for one.
+    user, metadata = first.user, first.metadata
+    if is_first and user is None and not metadata and origin is not Origin.INTERNAL:
+        user, metadata = thread.identity.user, thread.inherited_metadata
+    thread = _queue_others(thread, user, metadata)
     identity = thread.identity.model_copy(
         update={
             "run_id": ids.run_id(thread.seed, number),
@@ -222,6 +264,16 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
     )
 
 
+def _queue_others(thread: Thread, user: str | None, metadata: Mapping[str, JsonValue]) -> Thread:
+    """Messages that were to steer the last run, and are not for the one that starts, wait for runs of their own."""
+    others = tuple(later for later in thread.steering if not _is_for(later, user, metadata))
+    if not others:
+        return thread
+    steering = tuple(later for later in thread.steering if later not in others)
+    waiting = replace(thread, steering=steering, queued=(*others, *thread.queued))
+    return record_messages(waiting, others, OutcomeStatus.QUEUED)
+
+
 def resolve_command(thread: Thread, id: str) -> ResolveAgent:
     """Look up the agent of a run that starts."""
     identity = thread.identity
@@ -241,17 +293,15 @@ def for_this_run(thread: Thread) -> tuple[Submitted, ...]:
 
 
 def _needs_own_run(thread: Thread, later: Submitted) -> bool:
+    if not _is_for_run(thread, later):
+        return True
     if thread.mode is ThreadMode.RUN:
         return False  # there will be no other run
     answers = thread.active_agent or thread.identity.agent_id
     if later.overrides is not None or later.agent_id not in (None, answers):
         return True
     # Gates may allow less in a scheduled run than in one that a person asked for.
-    if later.run_mode not in (None, thread.identity.run_mode):
-        return True
-    # What it asks for must not be done for the user of another message.
-    is_of_run = later.user in (None, thread.identity.user)
-    return not (is_of_run and later.metadata in ({}, thread.current.metadata))
+    return later.run_mode not in (None, thread.identity.run_mode)
 
 
 def read_queued(thread: Thread) -> Advance:

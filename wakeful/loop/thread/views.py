@@ -167,6 +167,7 @@ def carryover(thread: Thread) -> Carryover:
         counters=thread.counters,
         agent_id=thread.requested_agent or thread.active_agent,
         tasks=thread.children.tasks,
+        task_starters=thread.children.starters,
         undelivered=(*thread.mail.undelivered, *resending),
         mail=tuple(later.message for later in thread.steering if later.internal),
         unread=tuple(map(_unread, (later for later in (*thread.steering, *thread.queued) if not later.internal))),
