@@ -35,6 +35,7 @@ class Audit:
             or _refuses_repeat(thread, fact, made)
             or _ends_task_again(thread, made)
             or _asks_again(thread, fact)
+            or _reads_for_another(thread, made)
         )
         for call in made.thread.batch.calls if made.thread.batch else ():
             self.calls.setdefault(call.call.id, f"{call.call.name} {call.call.arguments}")
@@ -91,6 +92,18 @@ def _asks_again(thread: Thread, fact: Fact) -> str:
     allowed = {rule.tool for rule in thread.permissions if rule.behavior is Behavior.ALLOW}
     asked = [verdict.ticket.remember for verdict in fact.response.verdicts.values() if isinstance(verdict, Suspend)]
     return next((f"tool {tool!r} was allowed always, and asks again" for tool in asked if tool in allowed), "")
+
+
+def _reads_for_another(thread: Thread, made: Advance) -> str:
+    """A run reads a client's message of a user for whom it does not act."""
+    run = made.thread.run
+    waiting = [each for each in (*thread.steering, *thread.queued) if not each.internal and each.user is not None]
+    if run is None or not waiting:
+        return ""
+    read = {each.id for each in made.thread.outcomes if each.status is OutcomeStatus.READ and each.run == run.number}
+    user = made.thread.identity.user
+    strangers = (each for each in waiting if each.user != user and remembered_id(each.message.id) in read)
+    return next((f"a run for user {user!r} reads a message of user {each.user!r}" for each in strangers), "")
 
 
 def _stopping(thread: Thread) -> Iterator[str]:

@@ -167,6 +167,11 @@ MUTANTS = (
         mutations.MAIL_OF_OTHER_TENANTS_READ,
     ),
     Mutant(
+        "other users steer",
+        "A run reads messages of users for whom it does not act.",
+        mutations.OTHER_USERS_STEER,
+    ),
+    Mutant(
         "pending forgotten",
         "An execution does not start the commands that its snapshot waits for.",
         mutations.PENDING_FORGOTTEN,

@@ -295,6 +295,7 @@ PERMISSIONS_FORGOTTEN = _forgetting(lambda thread: replace(thread, permissions=(
 OUTCOMES_FORGOTTEN = _forgetting(lambda thread: replace(thread, outcomes=()))
 TASKS_FORGOTTEN = _forgetting(lambda thread: replace(thread, children=Children()))
 OTHER_TENANTS_READ = _replacing(signals, "_PARSERS", {**signals._PARSERS, names.SIGNAL_SUBMIT: _submitted_by_anyone})
+OTHER_USERS_STEER = _replacing(submissions, "_is_for", lambda *_args: True)
 MAIL_OF_OTHER_TENANTS_READ = _replacing(child_events, "_is_of_other_tenant", lambda *_args: False)
 STATE_FORGOTTEN = _forgetting(lambda thread: replace(thread, agent_state=AgentState()))
 PENDING_FORGOTTEN = _replacing(agent_run, "pending_commands", lambda _thread: ())
