@@ -4,10 +4,13 @@ WAKEFUL_FUZZ_SECONDS=1800 WAKEFUL_FUZZ_SEED=7 make faults is a long run.
 """
 
 import asyncio
+import logging
 import os
 import random
+import resource
 import time
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -37,6 +40,8 @@ USUAL = (
 )
 """The server hands a task out again if a signal arrived meanwhile, or signals of more than two megabytes did."""
 QUEUE = "sizes-and-shapes"
+MAX_MEMORY = 4 * 2**30
+"""Of this process, with its worker: caches are bounded, however long it runs."""
 
 NOTES: StateKey[Any] = StateKey("notes", Any, default=None, scope="thread")
 
@@ -179,7 +184,16 @@ def _failed(event: HistoryEvent) -> str:
     return f"event {event.event_id}: {WorkflowTaskFailedCause.Name(failed.cause)}: {failed.failure.message[:300]}"
 
 
+@pytest.fixture
+def unlogged() -> Iterator[None]:
+    """Without log records: pytest keeps each of them, with all that the frames of its traceback refer to."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
 @pytest.mark.faults
+@pytest.mark.usefixtures("unlogged")
 async def test_no_size_depth_number_or_unicode_leaves_a_run_stuck(temporal: TemporalClient) -> None:
     chance, sent, ends = random.Random(SEED), Counter[str](), time.monotonic() + SECONDS
     client = Client(temporal, task_queue=QUEUE)
@@ -201,5 +215,7 @@ async def test_no_size_depth_number_or_unicode_leaves_a_run_stuck(temporal: Temp
             assert view.result is not None
             assert view.result.response == "pong", view.result
             assert (await client.transcript(thread))[-1].text == "pong"
-    print(f"\n{sum(sent.values()):,} inputs in {SECONDS} s: {dict(sorted(sent.items()))}")
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(f"\n{sum(sent.values()):,} inputs in {SECONDS} s, {memory / 2**20:,.0f} MB: {dict(sorted(sent.items()))}")
     assert [problem for thread in threads for problem in await problems(temporal, thread)] == []
+    assert memory < MAX_MEMORY
