@@ -206,7 +206,8 @@ class SimulatedWorker:
         """Answer a query that matching has handed to this worker."""
         execution = query.execution
         core = self.runs.get(execution.run_id)
-        if core is None or core.instance is None:
+        # A worker whose run is behind is sent the whole history with the query, and core applies what is new to it.
+        if core is None or core.instance is None or core.last_started < execution.previous_started:
             core = self._core(execution, is_query=True)
             try:
                 with self.release():
