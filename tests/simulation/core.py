@@ -197,6 +197,10 @@ class Core:
         """The newest workflow task that this core was shown."""
         return self._current_started
 
+    def is_behind(self, started: int) -> bool:
+        """Whether it lacks this workflow task; the last ones of a replayed history may have been one chunk."""
+        return self._last_processed < started
+
     # -- history to jobs -------------------------------------------------------------------------------------------
 
     def _apply_chunk(self) -> int:

@@ -207,7 +207,7 @@ class SimulatedWorker:
         execution = query.execution
         core = self.runs.get(execution.run_id)
         # A worker whose run is behind is sent the whole history with the query, and core applies what is new to it.
-        if core is None or core.instance is None or core.last_started < execution.previous_started:
+        if core is None or core.instance is None or core.is_behind(execution.previous_started):
             core = self._core(execution, is_query=True)
             try:
                 with self.release():

@@ -239,9 +239,7 @@ class World:
     def is_in_no_cache(self, execution: Execution) -> bool:
         """Whether no worker has the run as it is now; some may have it as it was."""
         cached = (core for worker in self.alive if (core := worker.runs.get(execution.run_id)) is not None)
-        return bool(execution.previous_started) and not any(
-            core.last_started >= execution.previous_started for core in cached
-        )
+        return bool(execution.previous_started) and all(core.is_behind(execution.previous_started) for core in cached)
 
     def shut_down(self) -> None:
         """End every coroutine, so that none is left to the garbage collector."""
