@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 STEPS = 100
 
-CALM_MOVES = 4000
+CALM_MOVES = 12_000
 """After the faults, everything has to come to an end within so many moves."""
 
 WATCHER_POLLS = 40
