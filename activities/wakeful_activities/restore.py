@@ -28,7 +28,7 @@ from wakeful.contract.errors import (
     WakefulError,
 )
 from wakeful.contract.events import EventRecord
-from wakeful.contract.ids import interrupted_message_id, message_id
+from wakeful.contract.ids import interrupted_message_id, lineage_after, message_id
 from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.messages import Message
 from wakeful.contract.names import (
@@ -52,7 +52,7 @@ from wakeful.history.archive import (
 from wakeful.history.conversation import UNKNOWN_DIGEST, read_conversation
 from wakeful.history.decoder import ExecutionRef, Payloads, read_moments
 from wakeful.history.fork_point import find_fork_point
-from wakeful.history.latest_execution import latest_started
+from wakeful.history.latest_execution import ExecutionStart, latest_started
 from wakeful.history.moments import CLOSED_FROM_OUTSIDE, ActivityCompleted, ActivityScheduled, Closed
 from wakeful.history.reader import HistoryReader
 from wakeful.loop.thread.archive import archived_position, cut_to
@@ -91,6 +91,11 @@ class _Past:
     """Messages that the restored thread adds to the conversation."""
     missing: str = ""
 
+    def in_lineage(self, lineage: str) -> "_Past":
+        """With calls from now on that have ids in this lineage."""
+        counters = self.carryover.counters.model_copy(update={"lineage": lineage})
+        return replace(self, carryover=self.carryover.model_copy(update={"counters": counters}))
+
 
 class RestoreActivity:
     """The `restore_thread` activity."""
@@ -124,6 +129,11 @@ class RestoreActivity:
             start = await latest_started(self._client, thread_id, run_id)
         except ThreadNotFound:  # the server has deleted it since the thread was woken
             return await self._deleted(thread_id, run_id)
+        past = await self._at_its_end(thread_id, start)
+        # The execution may have been terminated before a workflow task noticed the reset.
+        return past.in_lineage(lineage_after(run_id)) if start.is_reset else past
+
+    async def _at_its_end(self, thread_id: str, start: ExecutionStart) -> _Past:
         closed = ExecutionRef(thread_id, start.run_id)
         if not start.has_started:
             if start.snapshot is None:

@@ -107,6 +107,7 @@ def test_the_spelling_of_other_ids_never_changes() -> None:
     assert {
         "run_id": (ids.run_id("r", 1), ids.run_id("r", 2)),
         "lineage": ids.lineage(-2),
+        "lineage_after": ids.lineage_after("run-1"),
         "step_label": ids.step_label(3, ids.lineage(0x1234567890)),
         "call_id": ids.call_id(ids.step_label(3), 1),
         "call_id after a reset": ids.call_id(ids.step_label(3, "7f3a2c"), 1),
@@ -127,6 +128,7 @@ def test_the_spelling_of_other_ids_never_changes() -> None:
     } == {
         "run_id": ("r", "r.2"),
         "lineage": "fffffe",
+        "lineage_after": "4e65d3",
         "step_label": "3.567890",
         "call_id": "3-1",
         "call_id after a reset": "3.7f3a2c-1",
@@ -167,7 +169,16 @@ def test_every_function_that_spells_an_id_is_pinned() -> None:
     }
     assert {name for name in spelled if not name.startswith("_")} == {
         *("work_id", "parse_work", "source", "parse_source"),
-        *("run_id", "lineage", "step_label", "call_id", "relabelled", "idempotency_key", "suspension_id"),
+        *(
+            "run_id",
+            "lineage",
+            "lineage_after",
+            "step_label",
+            "call_id",
+            "relabelled",
+            "idempotency_key",
+            "suspension_id",
+        ),
         *("ticket_id", "message_id"),
         *("permission_suspension_id", "distinct_suspension_id", "ticket_readings", "submitted_message_id"),
         *(

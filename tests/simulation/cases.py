@@ -195,6 +195,20 @@ def reset_during_an_inference() -> None:
         scenario.end()
 
 
+def terminated_after_a_reset() -> None:
+    """Someone resets a thread, and terminates it before a workflow task has noticed the reset; then it is woken."""
+    with scenario_of("plain", [PAY], [], [GLANCE], mode=ThreadMode.THREAD) as scenario:
+        scenario.go_without("infer-1")
+        execution = scenario.world.server.current["t1"]
+        scenario.go()
+        scenario.move("decide t1 1-1 resume")
+        scenario.go()
+        scenario.reset_to(execution, 10)
+        scenario.move("terminate t1", "send t1 enqueue 1")
+        scenario.go()
+        scenario.end()
+
+
 def terminated_before_it_continued() -> None:
     """A thread is terminated before the first task of a continued execution, after retention deleted the one before."""
     with scenario_of("plain", [LOOK], [ASK], events=1, mode=ThreadMode.THREAD) as scenario:
@@ -380,6 +394,12 @@ CASES = (
         reset_during_an_inference,
         "A call had the id and the idempotency key of another call, which the reset had undone.",
         "answer keeps its lineage",
+        "Violated: t1 has two calls with the id 1-1",
+    ),
+    Case(
+        terminated_after_a_reset,
+        "A call of the woken thread had the id and the idempotency key of another call, which the reset had undone.",
+        "reset not noticed by a wake",
         "Violated: t1 has two calls with the id 1-1",
     ),
     Case(

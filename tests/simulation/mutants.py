@@ -332,6 +332,11 @@ MUTANTS = (
         mutations.NO_WAIT_FOR_AN_ARCHIVE,
     ),
     Mutant(
+        "reset not noticed by a wake",
+        "A thread that was reset and then terminated is woken with call ids of those that the reset undid.",
+        mutations.RESET_NOT_NOTICED_BY_A_WAKE,
+    ),
+    Mutant(
         "answer keeps its lineage",
         "After a reset, calls of an answer that was under way have the ids of those that the reset undid.",
         mutations.ANSWER_KEEPS_ITS_LINEAGE,

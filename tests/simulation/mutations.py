@@ -340,5 +340,6 @@ FORK_SHARES_ARCHIVES = _replacing(restoring.RestoreActivity, "_fork_of", _sharin
 CLOSING_NOT_NOTICED = _replacing(waking, "_is_closing", lambda _described: False)
 UNREAD_NOT_NOTICED = _replacing(waking, "_came_too_late", _nothing_async)
 NO_WAIT_FOR_AN_ARCHIVE = _replacing(agent_run.AgentRun, "_waits_for_archive", lambda _run: False)
+RESET_NOT_NOTICED_BY_A_WAKE = _replacing(restoring._Past, "in_lineage", lambda past, _lineage: past)
 ANSWER_KEEPS_ITS_LINEAGE = _replacing(inference, "on_history_reset", inference.in_lineage)
 HELD_COMMANDS_FORGOTTEN = _replacing(agent_run.AgentRun, "_may_perform", lambda _run: False)

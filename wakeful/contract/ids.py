@@ -364,6 +364,11 @@ def lineage(seed: int) -> str:
     return f"{seed & 0xFFFFFFFFFFFFFFFF:016x}"[-6:]
 
 
+def lineage_after(run_id: str) -> str:
+    """The lineage of a thread that is woken after this execution, which was reset."""
+    return hashlib.sha256(run_id.encode()).hexdigest()[:6]
+
+
 def step_label(step: int, lineage: str = "") -> str:
     """The thread's step, as call ids show it; after a reset, together with the lineage that the reset began."""
     return f"{step}.{lineage}" if lineage else str(step)

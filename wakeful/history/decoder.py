@@ -103,6 +103,7 @@ def _execution_moment(event: HistoryEvent, id: int, at: int) -> HistoryMoment | 
                 started.workflow_id,
                 started.input,
                 started.continued_execution_run_id,
+                started.original_execution_run_id,
             )
         case EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED:
             return TaskStarted(id, at)

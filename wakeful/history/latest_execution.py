@@ -4,7 +4,7 @@ An execution that was closed before its first workflow task completed, or while 
 the thread: its predecessor has everything. Read from history alone, so no worker is needed.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from temporalio.client import Client
@@ -37,6 +37,8 @@ class ExecutionStart:
     """What it continues with, as continue-as-new has packed it."""
     at: int = 0
     """When it was started, in milliseconds since 1970; of a reset, when the history started that it retains."""
+    is_reset: bool = False
+    """It begins with the history of an execution that was reset; or a later one does, which never started."""
 
     @property
     def tenant(self) -> str | None:
@@ -71,15 +73,16 @@ async def latest_started(temporal: Client, thread_id: str, run_id: str, *, or_sn
     async def read(execution: ExecutionRef) -> ExecutionStart:
         return await read_start(temporal, execution)
 
-    start = ExecutionStart(run_id)
+    start, is_reset = ExecutionStart(run_id), False
     try:
         async for start in walk_chain(read, ExecutionRef(thread_id, run_id)):
+            is_reset |= start.is_reset
             if start.has_started or (or_snapshot and start.snapshot is not None):
                 break
     except ThreadNotFound:  # the server has deleted the predecessor
         if start.run_id == run_id and start.predecessor is None:
             raise
-    return start
+    return replace(start, is_reset=is_reset)
 
 
 async def started_before(temporal: Client, thread_id: str, run_id: str) -> str | None:
@@ -134,6 +137,7 @@ class _Reader:
         match moment:
             case Started():
                 self.start.at = moment.at
+                self.start.is_reset = moment.original_run_id not in ("", self.start.run_id)
                 self._set_predecessor(moment.continued_run_id)
                 try:
                     self._on_input(await self._payloads.json(moment.input))

@@ -28,6 +28,8 @@ class Started(Moment):
     input: RawPayloads
     continued_run_id: str
     """The execution that continued as this one; empty if none did."""
+    original_run_id: str = ""
+    """The execution that a reset undid a part of, and whose first events this one has; its own id if there was none."""
 
 
 @dataclass(frozen=True)
