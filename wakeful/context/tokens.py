@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from wakeful.contract.inference import ModelRequest
 from wakeful.contract.messages import ContentBlock, Message, TextBlock, ToolCall
+from wakeful.contract.per_message import PerMessage
 from wakeful.contract.tools import ToolDescriptor
 
 MIN_FACTOR, MAX_FACTOR = 0.25, 4.0
@@ -22,8 +23,15 @@ _NON_TEXT_CHARS = 50
 _SMOOTHING = 0.3
 
 
+_ESTIMATES = PerMessage[int]()
+
+
 def message_tokens(message: Message) -> int:
     """The estimate for a message, including its tool calls."""
+    return _ESTIMATES.get(message, _estimate)
+
+
+def _estimate(message: Message) -> int:
     chars = sum(map(_block_chars, message.content)) + sum(map(_call_chars, message.tool_calls))
     return _MESSAGE_OVERHEAD + chars // _CHARS_PER_TOKEN
 

@@ -6,6 +6,13 @@ from wakeful.contract import ids
 from wakeful.contract.agents import ModelBinding
 from wakeful.contract.inference import ModelRequest, ModelResponse
 from wakeful.contract.messages import Message, ToolCall
+from wakeful.contract.per_message import PerMessage
+
+Renamed = tuple[tuple[str | None, ...], Message]
+"""A message with other call ids, and those ids."""
+
+_RENAMED = PerMessage[Renamed]()
+"""The messages as they were last sent: the next request of the same thread, to the same provider, has the same ids."""
 
 
 def with_own_ids(
@@ -53,9 +60,14 @@ def _provider_ids(request: ModelRequest, provider: str) -> dict[str, str]:
 
 
 def _with_ids(message: Message, provider_ids: Mapping[str, str]) -> Message:
-    if message.tool_call_id is not None and message.tool_call_id in provider_ids:
-        return message.model_copy(update={"tool_call_id": provider_ids[message.tool_call_id]})
-    if not any(call.id in provider_ids for call in message.tool_calls):
+    own = (message.tool_call_id, *(call.id for call in message.tool_calls))
+    wanted = tuple(id and provider_ids.get(id, id) for id in own)
+    if wanted == own:
         return message
-    calls = tuple(call.model_copy(update={"id": provider_ids.get(call.id, call.id)}) for call in message.tool_calls)
-    return message.model_copy(update={"tool_calls": calls})
+    used, renamed = _RENAMED.get(message, lambda message: _renamed(message, wanted))
+    return renamed if used == wanted else _renamed(message, wanted)[1]
+
+
+def _renamed(message: Message, wanted: tuple[str | None, ...]) -> Renamed:
+    calls = tuple(call.model_copy(update={"id": id}) for call, id in zip(message.tool_calls, wanted[1:], strict=True))
+    return wanted, message.model_copy(update={"tool_call_id": wanted[0], "tool_calls": calls})

@@ -115,3 +115,13 @@ def test_the_ids_in_one_request_always_differ(made: list[tuple[str, str | None]]
     calls = [call(f"{step}-1", name, id) for step, (name, id) in enumerate(made, start=1)]
     ids = ids_of(with_provider_ids(request(*calls), provider))
     assert len(set(ids)) == len(ids) == len(made)
+
+
+def test_a_message_that_was_sent_before_is_not_copied_again_for_the_same_provider() -> None:
+    asked = request(
+        call("1-1", provider="openai", provider_id="call_a"), call("2-1", provider="other", provider_id="b")
+    )
+    first, second = (with_provider_ids(asked, "openai") for _ in range(2))
+    assert [a is b for a, b in zip(first.messages, second.messages, strict=True)] == [True] * len(asked.messages)
+    assert ids_of(with_provider_ids(asked, "other")) == ["1-1", "b"]
+    assert ids_of(with_provider_ids(asked, "openai")) == ["call_a", "2-1"]
