@@ -15,6 +15,7 @@ from wakeful.cli.terminal.text import readable
 from wakeful.contract.events import (
     ActivitySnapshot,
     AgentEvent,
+    ErrorEvent,
     EventRecord,
     ReasoningDelta,
     RunFinish,
@@ -151,7 +152,14 @@ def test_a_call_shows_its_result_after_its_decision(
     assert screen.lines[1:] == [line]
 
 
-def test_a_folded_sub_agent_is_one_line_until_it_ends(screen: Emulated) -> None:
+@pytest.mark.parametrize(
+    "end",
+    [
+        RunFinish(thread_id="t/helper-1", run_id="r", termination=NaturalEnd()),
+        ErrorEvent(message="thread 't/helper-1' was terminated in Temporal", code="terminated"),
+    ],
+)
+def test_a_folded_sub_agent_is_one_line_until_it_ends(screen: Emulated, end: RunFinish | ErrorEvent) -> None:
     child = ("t/helper-1",)
     screen.show(StepStart(message_id="m"), path=child)
     assert screen.lines == ["  · helper: thinking"]
@@ -159,7 +167,7 @@ def test_a_folded_sub_agent_is_one_line_until_it_ends(screen: Emulated) -> None:
     assert screen.lines == ["  · helper: I look around"]
     screen.show(ToolCallReady(id="c1", name="look", arguments={"at": "it"}), path=child)
     assert screen.lines == ['  · helper: → look(at="it")']
-    screen.show(RunFinish(thread_id="t/helper-1", run_id="r", termination=NaturalEnd()), path=child)
+    screen.show(end, path=child)
     assert screen.lines == []
 
 

@@ -145,3 +145,23 @@ async def test_a_thread_that_waits_is_watched_until_it_has_ended(client: Client,
     watching = asyncio.create_task(wakeful("watch", thread_id, address=address))
     await client.decide(thread_id, "1-1", "resume", result=True)
     assert (await watching).out.splitlines()[-1] == "■ natural"
+
+
+async def test_a_thread_that_was_terminated_is_watched_to_its_error(
+    client: Client, address: str, thread_id: str
+) -> None:
+    """B-702"""
+    await client.start("tester", "approve", thread_id=thread_id)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    await client.handle(thread_id).terminate(reason="by hand")
+    ran = await wakeful("watch", thread_id, address=address)
+    assert ran.out.splitlines()[-1] == f"✗ thread {thread_id!r} was terminated in Temporal: by hand"
+
+
+async def test_a_run_that_was_ended_from_outside_says_so_once(client: Client, address: str, thread_id: str) -> None:
+    command = ("run", "tester", "approve", "--thread", thread_id, "--task-queue", client.task_queue)
+    running = asyncio.create_task(wakeful(*command, address=address))
+    await until_status(client, thread_id, RunStatus.WAITING)
+    await client.handle(thread_id).terminate(reason="by hand")
+    ran = await running
+    assert (ran.code, (ran.out + ran.err).count("by hand")) == (1, 1)

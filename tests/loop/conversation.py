@@ -52,6 +52,8 @@ class Conversation:
     run_id: str = ""
     run_starts_at: int = 0
     answer: _Answer | None = None
+    result_ids: dict[str, str] = field(default_factory=dict)
+    """The ids of the messages that have, or will have, the results of calls; by call id."""
 
     def add(self, event: AgentEvent) -> None:
         match event:
@@ -92,8 +94,10 @@ class Conversation:
                 answer.text += text
             case ToolCallReady(id=id):
                 answer.results[id] = None
-            case ToolCallDone(id=id, result=result, outcome=outcome) if outcome is not ToolCallOutcome.SUSPENDED:
-                answer.results[id] = result.text
+            case ToolCallDone(id=id, message_id=message_id, result=result, outcome=outcome):
+                self.result_ids[id] = message_id
+                if outcome is not ToolCallOutcome.SUSPENDED:
+                    answer.results[id] = result.text
             case ToolCallResumed(target_id=id, result=payload, text=text):
                 answer.results[id] = _text_of(payload) if text is None else text
             case ToolCallCancel(id=id) if id in answer.results:

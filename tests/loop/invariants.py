@@ -206,6 +206,7 @@ class CheckedRun:
         if moved.thread.transcript is not before.transcript:
             self._pairs_calls_with_results()
             check_every_provider(moved.thread.transcript.messages)
+            self._names_messages_of_results()
         assert {rule.tool for rule in moved.thread.permissions} == self.decisions.allowed
         self._loses_no_message(before)
         if moved.thread.outcomes is not before.outcomes or moved.thread.stage is not before.stage:
@@ -380,6 +381,13 @@ class CheckedRun:
                 assert expected == []
                 expected = [call.id for call in message.tool_calls]
         assert expected == []
+
+    def _names_messages_of_results(self) -> None:
+        """B-702: `tool_call_done` names the message that has the call's result, whatever became of the call."""
+        named = self.watched.result_ids
+        for message in self.thread.transcript.messages:
+            if message.tool_call_id in named:
+                assert message.id == named[message.tool_call_id]
 
     def _loses_no_message(self, before: Thread) -> None:
         """Every accepted message is read, is queued, was undone by a rollback, or was withdrawn."""

@@ -7,6 +7,7 @@ from wakeful.contract.events import (
     EventRecord,
     InferenceComplete,
     ReasoningDelta,
+    ReasoningEncryptedValue,
     StreamReset,
     TextDelta,
     ToolCallDelta,
@@ -23,6 +24,7 @@ class Answered:
     text: str = ""
     calls: tuple[tuple[str, str, str], ...] = ()
     """Ids, names and arguments."""
+    signatures: tuple[str, ...] = ()
 
 
 @dataclass
@@ -36,6 +38,7 @@ class Folding:
     _reasoning: list[tuple[str, bool]] = field(default_factory=list)
     _text: list[tuple[str, bool]] = field(default_factory=list)
     _calls: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _signatures: list[tuple[str, bool]] = field(default_factory=list)
 
     def take(self, record: EventRecord) -> None:
         self.after = record.seq
@@ -47,6 +50,8 @@ class Folding:
                 self._drop()
             case ReasoningDelta(delta=delta):
                 self._reasoning.append((delta, record.provisional))
+            case ReasoningEncryptedValue(encrypted_value=signature):
+                self._signatures.append((signature, record.provisional))
             case TextDelta(delta=delta):
                 self._text.append((delta, record.provisional))
             case ToolCallStart(id=id, name=name):
@@ -58,7 +63,8 @@ class Folding:
                 self._confirm()
             case InferenceComplete():
                 calls = tuple((id, *call) for id, call in self._calls.items())
-                self.answers.append(Answered(_joined(self._reasoning), _joined(self._text), calls))
+                signatures = tuple(signature for signature, _ in self._signatures)
+                self.answers.append(Answered(_joined(self._reasoning), _joined(self._text), calls, signatures))
                 self._drop()
             case _:
                 pass
@@ -67,14 +73,16 @@ class Folding:
         """Drop the provisional part of the streaming answer, which comes again from its start."""
         self._reasoning = [piece for piece in self._reasoning if not piece[1]]
         self._text = [piece for piece in self._text if not piece[1]]
+        self._signatures = [piece for piece in self._signatures if not piece[1]]
 
     def _confirm(self) -> None:
         """A record that is not a delta says that history has the deltas before it."""
         self._reasoning = [(delta, False) for delta, _ in self._reasoning]
         self._text = [(delta, False) for delta, _ in self._text]
+        self._signatures = [(signature, False) for signature, _ in self._signatures]
 
     def _drop(self) -> None:
-        self._reasoning, self._text, self._calls = [], [], {}
+        self._reasoning, self._text, self._calls, self._signatures = [], [], {}, []
 
 
 def _joined(pieces: list[tuple[str, bool]]) -> str:

@@ -128,6 +128,8 @@ class ReasoningDelta(Wire):
 
 
 class ReasoningEncryptedValue(Wire):
+    """The signature of a block of reasoning, or reasoning that only its provider can read."""
+
     event_type: Literal["reasoning_encrypted_value"] = "reasoning_encrypted_value"
     encrypted_value: str
 
@@ -155,6 +157,7 @@ class ToolCallDone(Wire):
     event_type: Literal["tool_call_done"] = "tool_call_done"
     id: str
     message_id: str = ""
+    """Of the message that has the result; of a suspended call, the one that will have it."""
     result: ToolResult
     outcome: ToolCallOutcome
 
@@ -238,6 +241,8 @@ class StateDelta(Wire):
 
 
 class ErrorEvent(Wire):
+    """The thread was ended from outside and emits no `run_finish`: the last record of its stream, and provisional."""
+
     event_type: Literal["error"] = "error"
     message: str
     code: Maybe[str] = None

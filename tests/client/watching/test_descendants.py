@@ -9,7 +9,7 @@ from tests.support.subagent_app import registry as subagent_registry
 from tests.support.waiting import until
 from tests.support.watched import Watched, by_thread, check_causal_order
 from wakeful.client.client import Client
-from wakeful.contract.events import ChildStarted, EventRecord, RunFinish
+from wakeful.contract.events import ChildStarted, ErrorEvent, EventRecord, RunFinish
 from wakeful.contract.runs import RunStatus, ThreadMode
 from wakeful.worker import WorkerSettings, running_worker
 
@@ -95,6 +95,8 @@ async def test_a_sub_agent_that_is_terminated_ends_its_stream(either_subagents: 
         await until(client, child, lambda view: view.status is RunStatus.RUNNING and view.steps > 0)
         await client.handle(child).terminate()
         records = await watched.to_the_end()
+    [error] = [record for record in records if isinstance(record.event, ErrorEvent)]
+    assert (error.thread_id, error.path, error.agent_id) == (child, (child,), "node")
     assert isinstance(records[-1].event, RunFinish)
     assert check_causal_order(records) == 1
 

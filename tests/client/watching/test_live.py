@@ -33,8 +33,8 @@ TEXT = st.text(max_size=12)
 def answers(draw: st.DrawFn) -> ModelResponse:
     ids = draw(st.lists(st.sampled_from(["a", "b", "c"]), unique=True, max_size=3))
     calls = tuple(ToolCall(id=id, name=draw(st.sampled_from(["add", "find"])), arguments=draw(ARGUMENTS)) for id in ids)
-    reasoning, blocks = draw(TEXT), draw(st.lists(st.text(min_size=1, max_size=6), max_size=2))
-    thinking = tuple(ThinkingBlock(thinking=block, signature="s") for block in blocks)
+    reasoning, blocks = draw(TEXT), draw(st.lists(st.text(max_size=6), max_size=2))
+    thinking = tuple(ThinkingBlock(thinking=block, signature=f"s{number}") for number, block in enumerate(blocks))
     return ModelResponse(
         model="m", text=draw(TEXT), reasoning="" if thinking else reasoning, thinking=thinking, tool_calls=calls
     )
@@ -93,7 +93,7 @@ def whole(answer: ModelResponse) -> Answered:
         (call.id, call.name, json.dumps(call.arguments, separators=(",", ":"), ensure_ascii=False))
         for call in answer.tool_calls
     )
-    return Answered(thought, answer.text, calls)
+    return Answered(thought, answer.text, calls, tuple(block.signature or "" for block in answer.thinking))
 
 
 def shown(
@@ -181,6 +181,21 @@ def test_an_answer_that_is_restarted_or_rewritten_is_shown_from_its_start() -> N
     answer = ModelResponse(model="m", text="Three")
     fold = folded(shown(came, answer_events(answer, duration_ms=1)))
     assert (fold.answers, fold.resets) == ([whole(answer)], [RESTARTED, REWRITTEN])
+
+
+def test_signatures_of_an_answer_that_was_shown_in_part_are_provisional_as_the_rest_of_it() -> None:
+    """B-702: a reader that resumes after them would otherwise not know which part of the text it has."""
+    thinking = (ThinkingBlock(thinking="Hm.", signature="s"),)
+    answer = ModelResponse(model="m", text="Three", thinking=thinking)
+    came = [StreamCheckpoint(attempt=1, model="m", text="Th", thinking=thinking)]
+    records = shown(came, answer_events(answer, duration_ms=1))
+    assert [(record.event.event_type, record.provisional) for record in records[1:]] == [
+        ("reasoning_delta", True),
+        ("text_delta", True),
+        ("reasoning_encrypted_value", True),
+        ("text_delta", True),
+        ("inference_complete", False),
+    ]
 
 
 def test_a_heartbeat_without_a_checkpoint_shows_nothing() -> None:

@@ -16,7 +16,7 @@ from wakeful.client.client import Client
 from wakeful.client.watching import watcher
 from wakeful.connection import Address, connect, embedded_server
 from wakeful.contract.agents import HistoryBudget
-from wakeful.contract.events import EventRecord, RunFinish, StreamReset
+from wakeful.contract.events import ErrorEvent, EventRecord, RunFinish, StreamReset
 from wakeful.contract.runs import ThreadMode
 from wakeful.contract.views import EventsPage
 from wakeful.worker import WorkerSettings, running_worker
@@ -71,14 +71,18 @@ async def test_a_thread_that_was_closed_and_woken_continues_its_numbers(client: 
 
 
 @pytest.mark.parametrize("descendants", [False, True])
-async def test_a_thread_that_was_terminated_before_it_started_has_no_events(
+async def test_a_thread_that_was_terminated_before_it_started_has_only_the_error(
     usual_client: Client, thread_id: str, descendants: bool
 ) -> None:
+    """B-702"""
     idle = Client(usual_client.temporal, task_queue=f"{thread_id}-no-worker")
     await idle.start("tester", "add", thread_id=thread_id)
-    await idle.handle(thread_id).terminate()
+    await idle.handle(thread_id).terminate(reason="by hand")
     async with asyncio.timeout(BOUND_SECONDS):
-        assert [record async for record in usual_client.watch(thread_id, descendants=descendants)] == []
+        [record] = [record async for record in usual_client.watch(thread_id, descendants=descendants)]
+    assert (record.seq, record.thread_id, record.provisional) == (0, thread_id, True)
+    error = f"thread {thread_id!r} was terminated in Temporal: by hand"
+    assert record.event == ErrorEvent(message=error, code="terminated")
 
 
 async def test_a_thread_that_was_started_over_is_watched_from_its_new_start(client: Client, thread_id: str) -> None:
@@ -123,14 +127,20 @@ async def test_a_thread_that_does_not_exist_is_an_error_at_once(client: Client) 
         await seen(client, "unheard-of")
 
 
-async def test_a_thread_that_is_terminated_ends_its_stream(client: Client, thread_id: str) -> None:
+async def test_a_thread_that_is_terminated_ends_its_stream_with_an_error(client: Client, thread_id: str) -> None:
+    """B-702: no `run_finish` can follow, and no number is used for it."""
     await client.start("tester", "approve", thread_id=thread_id)
     await until_status(client, thread_id, RunStatus.WAITING)
     async with Watched(client.watch(thread_id)) as watched:
-        await watched.until_type("run_finish")
-        await client.handle(thread_id).terminate()
+        paused = await watched.until_type("run_finish")
+        await client.handle(thread_id).terminate(reason="by hand")
         records = await watched.to_the_end()
+    error = f"thread {thread_id!r} was terminated in Temporal: by hand"
+    assert records[-1] == paused.model_copy(
+        update={"at": records[-1].at, "provisional": True, "event": ErrorEvent(message=error, code="terminated")}
+    )
     assert await seen(client, thread_id) == records
+    assert await seen(client, thread_id, after=paused.seq) == records[-1:]
 
 
 @pytest.mark.faults

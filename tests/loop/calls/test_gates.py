@@ -45,7 +45,7 @@ def test_a_blocked_call_ends_the_run_before_anything_of_its_step_runs(agent: Res
     assert driver.tool_commands("c2") == []
     (first_event, *_) = driver.events_of("tool_call_done")
     assert first_event == ToolCallDone(
-        id="c1", result=ToolResult.rejected("look", "not here"), outcome=ToolCallOutcome.FAILED
+        id="c1", message_id="r1:3", result=ToolResult.rejected("look", "not here"), outcome=ToolCallOutcome.FAILED
     )
 
 
@@ -176,6 +176,7 @@ def test_a_call_that_a_gate_suspends_waits_and_the_others_run(agent: ResolvedAge
     assert driver.events_of("tool_call_done") == [
         ToolCallDone(
             id="c1",
+            message_id="r1:3",
             result=ToolResult.suspended("look", with_digest(ASK.ticket)),
             outcome=ToolCallOutcome.SUSPENDED,
         )

@@ -25,7 +25,7 @@ def test_a_pending_result_with_a_ticket_suspends_its_call_and_the_run() -> None:
     published = result.model_copy(update={"suspension": ticket})
     assert tickets(driver) == [ticket]
     assert driver.events_of("tool_call_done") == [
-        ToolCallDone(id="c1", result=published, outcome=ToolCallOutcome.SUSPENDED)
+        ToolCallDone(id="c1", message_id="r1:3", result=published, outcome=ToolCallOutcome.SUSPENDED)
     ]
     assert (driver.thread.status, driver.last.commands) == (RunStatus.WAITING, ())
 
@@ -55,7 +55,12 @@ def test_a_frontend_tool_suspends_at_once_and_its_decision_will_be_its_result() 
     ticket = with_digest(ticket)
     assert tickets(driver) == [ticket]
     assert driver.events_of("tool_call_done") == [
-        ToolCallDone(id="c1", result=ToolResult.suspended("pick", ticket), outcome=ToolCallOutcome.SUSPENDED)
+        ToolCallDone(
+            id="c1",
+            message_id="r1:3",
+            result=ToolResult.suspended("pick", ticket),
+            outcome=ToolCallOutcome.SUSPENDED,
+        )
     ]
     assert driver.last.commands == ()
 

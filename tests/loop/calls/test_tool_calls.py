@@ -51,9 +51,10 @@ def test_the_first_suspension_stops_a_sequential_batch() -> None:
     driver.model(asks(call("c1"), call("c2"), call("c3"), call("c4")))
     driver.tool("c1", ok("sunny"))
     driver.tool("c2", pending("s1"))
+    result = ToolResult.error("look", TOOL_INTERRUPTED)
     interrupted = [
-        ToolCallDone(id=id, result=ToolResult.error("look", TOOL_INTERRUPTED), outcome=ToolCallOutcome.FAILED)
-        for id in ("c3", "c4")
+        ToolCallDone(id=id, message_id=message_id, result=result, outcome=ToolCallOutcome.FAILED)
+        for id, message_id in (("c3", "r1:5"), ("c4", "r1:6"))
     ]
     assert driver.events_of("tool_call_done")[-2:] == interrupted
     assert driver.last.commands == ()
@@ -96,7 +97,9 @@ def test_an_unknown_tool_becomes_an_error_result_the_model_reads() -> None:
     driver = Driver()
     driver.model(asks(call("c1", "fly")))
     result = ToolResult.error("fly", "tool 'fly' not found")
-    assert driver.events_of("tool_call_done") == [ToolCallDone(id="c1", result=result, outcome=ToolCallOutcome.FAILED)]
+    assert driver.events_of("tool_call_done") == [
+        ToolCallDone(id="c1", message_id="r1:3", result=result, outcome=ToolCallOutcome.FAILED)
+    ]
     assert driver.tool_results == [("c1", "tool 'fly' not found")]
     assert isinstance(driver.thread.stage, Inferring)
 
@@ -116,7 +119,9 @@ def test_a_tools_own_error_is_a_result_and_not_the_end_of_the_run() -> None:
     driver.model(asks(call("c1")))
     result = ToolResult.error_with_code("look", "E7", "no such city")
     driver.tool("c1", result)
-    assert driver.events_of("tool_call_done") == [ToolCallDone(id="c1", result=result, outcome=ToolCallOutcome.FAILED)]
+    assert driver.events_of("tool_call_done") == [
+        ToolCallDone(id="c1", message_id="r1:3", result=result, outcome=ToolCallOutcome.FAILED)
+    ]
     assert driver.tool_results == [("c1", "[E7] no such city")]
 
 

@@ -6,6 +6,7 @@ from tests.loop.driving import AGENT, Driver, asks, call, make_agent, ok, says
 from wakeful.contract.events import (
     InferenceComplete,
     ReasoningDelta,
+    ReasoningEncryptedValue,
     StepEnd,
     StepStart,
     TextDelta,
@@ -50,7 +51,7 @@ def test_the_events_of_a_step_with_a_tool_call_have_a_fixed_order() -> None:
         ToolCallDelta(id="c1", args_delta='{"at":"Århus"}'),
         ToolCallReady(id="c1", name="look", arguments={"at": "Århus"}),
         InferenceComplete(model="model-1", usage=Usage(), duration_ms=10),
-        ToolCallDone(id="c1", result=ok("sunny"), outcome=ToolCallOutcome.SUCCEEDED),
+        ToolCallDone(id="c1", message_id="r1:3", result=ok("sunny"), outcome=ToolCallOutcome.SUCCEEDED),
         StepEnd(),
         StepStart(message_id="r1:4"),
     ]
@@ -68,18 +69,26 @@ def test_reasoning_is_emitted_before_text_and_both_are_kept() -> None:
     )
 
 
-def test_signed_reasoning_is_emitted_as_one_delta_and_kept_unchanged() -> None:
+def test_signed_reasoning_is_emitted_as_one_delta_with_its_signatures_and_kept_unchanged() -> None:
+    """B-702"""
     blocks = (ThinkingBlock(thinking="Hm. ", signature="s1"), ThinkingBlock(thinking="Yes.", signature="s2"))
     driver = Driver()
     driver.model(ModelResponse(model="model-1", thinking=blocks, text="Hello!"))
-    assert driver.events_of("reasoning_delta") == [ReasoningDelta(delta="Hm. Yes.")]
+    assert driver.events_of("reasoning_delta", "reasoning_encrypted_value", "text_delta") == [
+        ReasoningDelta(delta="Hm. Yes."),
+        ReasoningEncryptedValue(encrypted_value="s1"),
+        ReasoningEncryptedValue(encrypted_value="s2"),
+        TextDelta(delta="Hello!"),
+    ]
     assert driver.thread.transcript.messages[-1].content == (*blocks, TextBlock(text="Hello!"))
 
 
-def test_reasoning_that_is_only_a_signature_is_not_emitted() -> None:
+def test_reasoning_that_only_its_provider_can_read_has_no_delta() -> None:
+    """B-702"""
     driver = Driver()
     driver.model(ModelResponse(model="model-1", thinking=(ThinkingBlock(thinking="", signature="s1"),), text="Hello!"))
-    assert driver.events_of("reasoning_delta") == []
+    encrypted = ReasoningEncryptedValue(encrypted_value="s1")
+    assert driver.events_of("reasoning_delta", "reasoning_encrypted_value") == [encrypted]
 
 
 def test_an_empty_answer_ends_the_run_and_is_kept() -> None:

@@ -192,7 +192,7 @@ def test_a_tool_that_finishes_while_cancelling_keeps_its_result() -> None:
     driver.cancel()
     driver.tool("c1", ok("sunny"))
     assert driver.events_of("tool_call_done", "tool_call_cancel") == [
-        ToolCallDone(id="c1", result=ok("sunny"), outcome=ToolCallOutcome.SUCCEEDED),
+        ToolCallDone(id="c1", message_id="r1:3", result=ok("sunny"), outcome=ToolCallOutcome.SUCCEEDED),
         ToolCallCancel(id="c2", name="pay", reason="the run ended"),
     ]
     assert driver.tool_results == [("c1", "sunny"), ("c2", TOOL_INTERRUPTED)]

@@ -7,7 +7,7 @@ from wakeful.cli.terminal.live_view import LiveView
 from wakeful.cli.terminal.render import event_lines
 from wakeful.cli.terminal.screen import Screen, can_redraw
 from wakeful.cli.terminal.text import thread_path
-from wakeful.contract.events import EventRecord
+from wakeful.contract.events import ErrorEvent, EventRecord
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class EventPrinter:
     """Prints a line per event."""
 
     def show(self, record: EventRecord) -> None:
-        if record.provisional:
+        if record.provisional and not isinstance(record.event, ErrorEvent):
             return
         indent = "  " * len(record.path)
         lines = event_lines(record.event)

@@ -14,7 +14,15 @@ from wakeful.client.approvals import pending_of
 from wakeful.client.client import Client
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, WakefulError
-from wakeful.contract.events import AgentEvent, EventRecord, MessageReceived, RunFinish, TaskChanged, ToolCallReady
+from wakeful.contract.events import (
+    AgentEvent,
+    ErrorEvent,
+    EventRecord,
+    MessageReceived,
+    RunFinish,
+    TaskChanged,
+    ToolCallReady,
+)
 from wakeful.contract.runs import BehaviorRequested, NaturalEnd, RunResult, Suspended
 
 TICK_SECONDS = 1.0
@@ -31,7 +39,7 @@ async def follow(client: Client, thread_id: str, *, wait: bool, as_json: bool) -
         contextlib.aclosing(records),
     ):
         async for record in records:
-            if as_json or not _is_own_message(record):
+            if as_json or not _is_obvious(record):
                 printer.show(record)
             if record.path:
                 continue
@@ -46,9 +54,9 @@ async def follow(client: Client, thread_id: str, *, wait: bool, as_json: bool) -
         return await client.result(thread_id)
 
 
-def _is_own_message(record: EventRecord) -> bool:
-    """The person who started the run has just written it."""
-    return isinstance(record.event, MessageReceived) and not record.path
+def _is_obvious(record: EventRecord) -> bool:
+    """The person who started the run has just written its message; waiting for its result raises the error."""
+    return isinstance(record.event, MessageReceived | ErrorEvent) and not record.path
 
 
 async def watch_records(

@@ -47,7 +47,7 @@ class FoldedSubagents:
         match record.event:
             case e.RunFinish(termination=Suspended()):
                 line = replace(line, activity="‖ waiting for a decision", answer="")
-            case e.RunFinish():
+            case e.RunFinish() | e.ErrorEvent():
                 self._lines.pop(thread, None)
                 return
             case e.StepStart():

@@ -15,9 +15,11 @@ from wakeful.client.watching.tool_output import WatchedCall
 from wakeful.contract import ids
 from wakeful.contract.events import (
     AgentEvent,
+    ErrorEvent,
     EventRecord,
     InferenceComplete,
     ReasoningDelta,
+    ReasoningEncryptedValue,
     RunFinish,
     StepEnd,
     StepStart,
@@ -35,7 +37,7 @@ REWRITTEN = "the answer changed before it was recorded"
 DROPPED = "the answer was dropped"
 REWOUND = "rewound"
 
-_DELTAS = (ReasoningDelta, TextDelta, ToolCallStart, ToolCallDelta)
+_DELTAS = (ReasoningDelta, ReasoningEncryptedValue, TextDelta, ToolCallStart, ToolCallDelta)
 _ANSWER_ENDS = (InferenceComplete, StepEnd, StepStart, RunFinish)
 """With one of these events, the streaming answer is complete, or was dropped."""
 
@@ -118,6 +120,11 @@ class LiveRecords:
         self.after = last_retained
         self._in_flight, self._shown, self._held, self._calls = frozenset(), None, [], {}
         [record] = self._provisional([StreamReset(reason=REWOUND)], at=at)
+        return record
+
+    def on_error(self, error: ErrorEvent, *, at: int) -> EventRecord:
+        """The last record of a thread that ended without a `run_finish` for it."""
+        [record] = self._provisional([error], at=at)
         return record
 
     def _on_checkpoint(self, heartbeat: ActivityHeartbeat) -> list[EventRecord]:
@@ -207,6 +214,8 @@ def _completing(answer: Sequence[EventRecord], shown: PartialAnswer) -> Iterator
             case ReasoningDelta(delta=delta):
                 if rest := delta[len(shown.reasoning) :]:
                     yield _provisionally(record, ReasoningDelta(delta=rest))
+            case ReasoningEncryptedValue() as encrypted:
+                yield _provisionally(record, encrypted)
             case TextDelta(delta=delta):
                 if rest := delta[len(shown.text) :]:
                     yield _provisionally(record, TextDelta(delta=rest))

@@ -15,6 +15,7 @@ from functools import partial
 from temporalio.service import RPCError
 
 from wakeful.client.thread_reader import ThreadReader
+from wakeful.client.watching.closing import closing_error
 from wakeful.client.watching.detect_reset import Reset, first_reset, last_retained
 from wakeful.client.watching.execution import Execution
 from wakeful.client.watching.heartbeat_feed import HeartbeatFeed, HeartbeatFeeds
@@ -92,6 +93,8 @@ class Watcher:
                     following = found
                     yield reset_record
             if following is None:
+                for record in await self._closing_records(execution):
+                    yield record
                 return
             execution = following
 
@@ -198,6 +201,18 @@ class Watcher:
             execution = await self._find_execution()
             yield record, execution
             reset = await self._reset_since(reset.at + 1)
+
+    async def _closing_records(self, execution: Execution) -> list[EventRecord]:
+        """The error that ends the stream, if the thread was ended from outside or failed as a workflow."""
+        closed = execution.closed
+        error = closing_error(self._thread_id, closed) if closed is not None else None
+        if closed is None or error is None:
+            return []
+        if self._records.identity is None and execution.has_started:
+            with suppress(RPCError, WakefulError):  # the error is worth showing also without its run and agent
+                self._records.identity = await self._read_identity()
+        self._records.identity = self._records.identity or RecordIdentity(self._thread_id)
+        return [self._records.on_error(error, at=closed.at)]
 
     async def _reset_since(self, since: int) -> Reset | None:
         return await self._retrier.call(lambda: first_reset(self._temporal, self._thread_id, since=since))

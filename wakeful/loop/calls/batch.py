@@ -149,6 +149,10 @@ class Batch:
                 return call
         return None
 
+    def position(self, call_id: str) -> int:
+        """How many calls precede this one in the model's order."""
+        return self._positions[call_id]
+
     def with_call(self, after: Call) -> "Batch":
         """The batch with one call in its next state; the table has to allow it."""
         position = self._positions[after.call.id]
@@ -204,15 +208,16 @@ def _source(call: Unfinished, result: ToolResult) -> str | None:
     return ids.source(ids.FromChild(call.id)) if is_long else None
 
 
-def finish_event(call: Unfinished, result: ToolResult) -> AgentEvent:
+def finish_event(call: Unfinished, result: ToolResult, *, message_id: str) -> AgentEvent:
     """`tool_call_done` after the first execution, `tool_call_resumed` after one that a decision resumed."""
     if isinstance(call, ResumingCall) or (isinstance(call, RunningCall) and call.resumes):
         return resumed_event(call.call, result)
-    return done_event(call.call, result)
+    return done_event(call.call, result, message_id=message_id)
 
 
-def done_event(call: ToolCall, result: ToolResult) -> ToolCallDone:
-    return ToolCallDone(id=call.id, result=result, outcome=_OUTCOMES[result.status])
+def done_event(call: ToolCall, result: ToolResult, *, message_id: str) -> ToolCallDone:
+    """`message_id` is of the message that has the result, or will have it once the call is finished."""
+    return ToolCallDone(id=call.id, message_id=message_id, result=result, outcome=_OUTCOMES[result.status])
 
 
 def resumed_event(call: ToolCall, result: ToolResult) -> ToolCallResumed:

@@ -2,6 +2,7 @@
 
 from itertools import takewhile
 
+from wakeful.contract import ids
 from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.events import AgentEvent
 from wakeful.contract.hooks import HookEffects
@@ -41,6 +42,12 @@ def move(thread: Thread, call: Call, *events: AgentEvent) -> Advance:
     return Advance(_with_batch(thread, batch_of(thread).with_call(call)), events=events)
 
 
+def finish_with(thread: Thread, call: Unfinished, after: FinishedCall) -> Advance:
+    """Put a call into its final state, and emit that."""
+    event = finish_event(call, after.result, message_id=result_message_id(thread, call.call.id))
+    return move(thread, after, event)
+
+
 def finish_call(thread: Thread, call: Unfinished, result: ToolResult) -> Advance:
     """Finish a call with a result."""
     return _finish(thread, call, finished(call, result))
@@ -61,7 +68,7 @@ def finish_blocked(
 def _finish(thread: Thread, call: Unfinished, after: FinishedCall) -> Advance:
     if after.source is None:
         after = replace(after, result=within_room(thread, after.result))
-    return move(thread, after, finish_event(call, after.result))
+    return finish_with(thread, call, after)
 
 
 def within_room(thread: Thread, result: ToolResult) -> ToolResult:
@@ -75,7 +82,7 @@ def finish_failed(thread: Thread, call: RunningCall, error: str, *, is_result: b
     """Finish a call that has no result in history: with the error of its tool, or because its outcome is unknown."""
     message = error if is_result else outcome_unknown(call.call.name, error)
     result = within_room(thread, ToolResult.error(call.call.name, message))
-    return move(thread, replace(finished(call, result), source=None), finish_event(call, result))
+    return finish_with(thread, call, replace(finished(call, result), source=None))
 
 
 def apply_effects_in_order(thread: Thread) -> Advance:
@@ -91,6 +98,12 @@ def apply_effects_in_order(thread: Thread) -> Advance:
     return replace(
         moved, thread=_with_batch(moved.thread, replace(batch, effects_applied=batch.effects_applied + len(ready)))
     )
+
+
+def result_message_id(thread: Thread, call_id: str) -> str:
+    """The id of the message that the result of a call gets when the step is committed: after the answer, in order."""
+    position = thread.transcript.length + 2 + batch_of(thread).position(call_id)
+    return ids.message_id(thread.identity.run_id, position)
 
 
 def commit(thread: Thread) -> Advance:

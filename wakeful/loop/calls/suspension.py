@@ -6,7 +6,7 @@ from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket,
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.tools import ToolDescriptor, ToolResult
 from wakeful.loop.calls.batch import NewCall, SuspendedCall, Unfinished, done_event
-from wakeful.loop.calls.commit import batch_of, move
+from wakeful.loop.calls.commit import batch_of, move, result_message_id
 from wakeful.loop.machine.state import REMEMBERED_SUSPENSIONS, Advance, Thread
 
 LONGEST_WAIT_MS = 10 * 365 * 24 * 3_600_000
@@ -24,7 +24,9 @@ def suspend(thread: Thread, call: Unfinished, result: ToolResult, *, now: int, g
     ticket = _completed(ticket, id, now)
     suspended = SuspendedCall(call.call, ticket, since=now, resumes=resumes, edited=edited, gated=gated)
     thread = replace(thread, suspensions=(*thread.suspensions, id)[-REMEMBERED_SUSPENSIONS:])
-    return move(thread, suspended, done_event(call.call, result.model_copy(update={"suspension": ticket})))
+    published = result.model_copy(update={"suspension": ticket})
+    event = done_event(call.call, published, message_id=result_message_id(thread, call.call.id))
+    return move(thread, suspended, event)
 
 
 def frontend_result(tool: ToolDescriptor, call: ToolCall) -> ToolResult:

@@ -23,7 +23,6 @@ from wakeful.loop.calls.batch import (
     ResumingCall,
     RunningCall,
     Startable,
-    finish_event,
     finished,
 )
 from wakeful.loop.calls.commit import (
@@ -33,6 +32,7 @@ from wakeful.loop.calls.commit import (
     finish_blocked,
     finish_call,
     finish_failed,
+    finish_with,
     move,
     running_call,
 )
@@ -92,7 +92,7 @@ def on_tool_returned(thread: Thread, fact: ToolReturned, *, now: int) -> Advance
         suspended = requested.then(suspend, call, outcome.result, now=now, gated=outcome.gated)
         return suspended.then(continue_batch, now=now)
     after = replace(finished(call, outcome.result), effects=outcome.effects)
-    return move(thread, after, finish_event(call, outcome.result)).then(continue_batch, now=now)
+    return finish_with(thread, call, after).then(continue_batch, now=now)
 
 
 def on_message_sent(thread: Thread, call: RunningCall, fact: WorkFact, *, now: int) -> Advance:

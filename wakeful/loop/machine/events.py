@@ -14,6 +14,7 @@ from wakeful.contract.events import (
     InferenceComplete,
     MailArrived,
     ReasoningDelta,
+    ReasoningEncryptedValue,
     RunFinish,
     RunStart,
     SignalRefused,
@@ -130,6 +131,8 @@ def answer_events(response: ModelResponse, *, duration_ms: int) -> tuple[AgentEv
     events = _interruption_events(response)
     if reasoning := response.reasoning or "".join(block.thinking for block in response.thinking):
         events.append(ReasoningDelta(delta=reasoning))
+    signatures = (block.signature for block in response.thinking if block.signature is not None)
+    events += (ReasoningEncryptedValue(encrypted_value=signature) for signature in signatures)
     if response.text:
         events.append(TextDelta(delta=response.text))
     for call in response.tool_calls:

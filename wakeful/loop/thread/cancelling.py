@@ -4,8 +4,8 @@ from wakeful.contract.base import replace
 from wakeful.contract.names import SIGNAL_CANCEL
 from wakeful.contract.runs import Blocked, Cancelled, Stopped
 from wakeful.contract.tools import ToolOutcome, ToolStatus
-from wakeful.loop.calls.batch import RunningCall, finish_event, finished
-from wakeful.loop.calls.commit import finish_blocked, finish_failed, move, running_call
+from wakeful.loop.calls.batch import RunningCall, finished
+from wakeful.loop.calls.commit import finish_blocked, finish_failed, finish_with, running_call
 from wakeful.loop.machine.events import answer_events, refuse
 from wakeful.loop.machine.facts import HooksReturned, InferenceReturned, ToolReturned, WorkFact, WorkFailed
 from wakeful.loop.machine.stages import AfterRun, Cancelling, Done, Idle, PendingEnd, RunningHooks
@@ -141,7 +141,7 @@ def _record_outcome(thread: Thread, call: RunningCall, outcome: ToolOutcome) -> 
     if outcome.result.status is ToolStatus.PENDING:
         return apply_effects(thread, outcome.effects, source=call.call.id)
     after = replace(finished(call, outcome.result), effects=outcome.effects)
-    return move(thread, after, finish_event(call, outcome.result))
+    return finish_with(thread, call, after)
 
 
 def on_task_stopped(thread: Thread, cancelling: Cancelling, task_id: str, *, now: int) -> Advance:
