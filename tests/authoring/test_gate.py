@@ -107,9 +107,9 @@ def test_a_gate_sees_the_kind_of_tool_that_is_declared_or_that_its_name_suggests
     assert call(tool_name=name, tool=declared).tool_kind is ToolKind.EXECUTE
 
 
-def test_a_gate_sees_the_mode_of_the_run_and_that_a_call_is_resumed_b235() -> None:
+def test_a_gate_sees_the_mode_of_the_run_the_kind_of_tool_and_that_a_call_is_resumed_b235() -> None:
     identity = RunIdentity(thread_id="t", run_id="r", agent_id="a", run_mode=RunMode.SCHEDULED, adapter=Adapter.A2A)
-    seen = call(identity=identity)
-    assert (seen.run_mode, seen.identity.adapter) == (RunMode.SCHEDULED, Adapter.A2A)
+    seen = call(identity=identity, tool_name="get_weather")
+    assert (seen.run_mode, seen.identity.adapter, seen.tool_kind) == (RunMode.SCHEDULED, Adapter.A2A, ToolKind.READ)
     resumed = call(identity=identity, resume=ToolCallResume(action=DecisionAction.RESUME))
     assert resumed.run_mode is RunMode.RESUME

@@ -46,9 +46,20 @@ def test_every_termination_has_a_status_reason(termination: Termination, reason:
 
 
 def test_usage_is_added_field_by_field() -> None:
-    """B-703"""
+    """B-112, B-703: what is not reported stays absent."""
     total = Usage(prompt_tokens=10, total_tokens=10).plus(Usage(prompt_tokens=5, thinking_tokens=3))
     assert total == Usage(prompt_tokens=15, total_tokens=10, thinking_tokens=3)
+    assert total.model_dump(mode="json") == {"prompt_tokens": 15, "total_tokens": 10, "thinking_tokens": 3}
+    every = Usage(
+        prompt_tokens=1,
+        completion_tokens=2,
+        total_tokens=3,
+        cache_read_tokens=4,
+        cache_creation_tokens=5,
+        thinking_tokens=6,
+    )
+    doubled = {name: 2 * tokens for name, tokens in every.model_dump(mode="json").items()}
+    assert (every.plus(every).model_dump(mode="json"), len(doubled)) == (doubled, 6)
 
 
 def test_a_negative_usage_report_is_ignored() -> None:

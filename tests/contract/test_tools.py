@@ -33,6 +33,14 @@ def test_the_model_reads_the_message_else_the_data(result: ToolResult, text: str
     assert result.text == text
 
 
+def test_a_result_is_a_success_with_data_or_an_error_with_a_message() -> None:
+    """B-203"""
+    assert (ToolResult.success("look", {"sky": "sunny"}, "It is sunny"), ToolResult.error("look", "no such city")) == (
+        ToolResult(tool_name="look", status=ToolStatus.SUCCESS, data={"sky": "sunny"}, message="It is sunny"),
+        ToolResult(tool_name="look", status=ToolStatus.ERROR, message="no such city"),
+    )
+
+
 def test_a_suspended_result_is_pending_with_or_without_a_ticket() -> None:
     """B-203, B-312"""
     ticket = SuspensionTicket(suspension=Suspension(id="s", action="ask"), pending=ToolCall(id="1-1", name="look"))

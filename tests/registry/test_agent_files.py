@@ -143,7 +143,7 @@ def test_a_file_has_one_agent_or_none(tmp_path: Path) -> None:
 
 
 def test_all_problems_of_all_files_are_listed_with_file_and_line(tmp_path: Path) -> None:
-    """B-621, B-622."""
+    """B-621, B-622, B-624."""
     write(
         tmp_path / "a.toml",
         '''

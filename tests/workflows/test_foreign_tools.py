@@ -195,6 +195,7 @@ async def test_what_a_tool_of_another_worker_returns_or_raises_is_what_the_model
 async def test_a_call_that_is_cancelled_does_not_start_again_when_its_worker_is_lost(
     temporal: TemporalClient, clerk: Client, thread_id: str
 ) -> None:
+    """B-211"""
     starts = 0
 
     @activity.defn

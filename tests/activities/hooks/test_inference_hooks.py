@@ -55,7 +55,7 @@ async def test_a_request_escapes_the_tags_of_mail_in_what_people_write_and_hooks
 
 
 async def test_a_context_message_that_a_hook_adds_is_in_this_request_only() -> None:
-    """B-070, B-481."""
+    """B-052, B-070, B-481: its text is a setting of the plugin."""
     world = World(Manner(), plugin_settings={"manner": {"text": "be brief"}})
     for _ in range(2):
         assert (await world.infer()).effects is None

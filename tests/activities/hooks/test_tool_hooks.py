@@ -62,7 +62,7 @@ async def test_hooks_around_a_call_run_in_order_and_share_its_state() -> None:
 
 
 async def test_a_result_that_a_hook_sets_skips_the_tool_and_later_hooks_may_replace_it() -> None:
-    """B-234."""
+    """B-234, B-237."""
     later: list[str] = []
     world = World(
         plugin("p", before_tool_execute=lambda ctx: ctx.set_result("cached")),
@@ -126,12 +126,12 @@ async def test_hooks_of_a_call_see_its_kind_the_mode_of_its_run_and_that_it_is_r
     seen: list[Any] = []
 
     def note(ctx: ToolGate | BeforeToolExecute | AfterToolExecute) -> None:
-        seen.append((ctx.tool_kind, ctx.run_mode, ctx.identity.adapter))
+        seen.append((ctx.tool_kind, ctx.run_mode, ctx.identity.adapter, ctx.agent.agent_id, ctx.state.get(VISITS)))
 
     world = World(plugin("p", tool_gate=note, before_tool_execute=note, after_tool_execute=note))
     identity = IDENTITY.model_copy(update={"run_mode": RunMode.SCHEDULED, "adapter": Adapter.A2A})
     await world.call_tool("look", identity=identity)
-    assert seen == [(ToolKind.READ, RunMode.SCHEDULED, Adapter.A2A)] * 3
+    assert seen == [(ToolKind.READ, RunMode.SCHEDULED, Adapter.A2A, "a", 1)] * 3
     seen.clear()
     await world.call_tool("look", identity=identity, resume=RESUMED)
-    assert seen == [(ToolKind.READ, RunMode.RESUME, Adapter.A2A)] * 3
+    assert seen == [(ToolKind.READ, RunMode.RESUME, Adapter.A2A, "a", 1)] * 3

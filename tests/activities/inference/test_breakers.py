@@ -46,7 +46,7 @@ def test_one_call_probes_and_the_others_wait_for_its_outcome_but_not_for_ever() 
 
 
 def test_a_probe_closes_it_reopens_it_or_leaves_it_to_another() -> None:
-    """B-126"""
+    """B-126, H-15"""
     clock = Clock()
     breakers = opened(clock)
     clock.now += 30

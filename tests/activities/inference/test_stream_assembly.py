@@ -34,6 +34,7 @@ def assembled(*parts: StreamPart, earlier: StreamCheckpoint | None = None) -> St
 
 
 def test_a_complete_answer() -> None:
+    """B-113: a call without arguments is one."""
     response = assembled(
         StartPart("m-1", "req-7"),
         ReasoningPart("Let me "),

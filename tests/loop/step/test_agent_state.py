@@ -184,7 +184,7 @@ def thread_with_state() -> Driver:
 
 
 def test_the_state_of_a_run_ends_with_it_and_that_of_a_thread_does_not() -> None:
-    """I-08"""
+    """B-406, I-08"""
     driver = thread_with_state()
     assert driver.thread.agent_state.view.values == {"visits": 1, "count": 1, "notes": ["a"]}
     driver.submit("m2")

@@ -88,6 +88,19 @@ def test_a_summary_is_used_from_the_next_inference_on() -> None:
     assert compactions(driver)[0].previous == "compact-1"
 
 
+def test_a_summary_of_the_whole_conversation_is_not_the_response_of_the_run() -> None:
+    """H-22: the conversation keeps the answer that the summary covers."""
+    driver = Driver(agent(), request=THREAD)
+    driver.model(reporting(says("It is sunny."), 6_000))
+    driver.feed(CompactionReturned("compact-1", replace(MARK, through=2)))
+    assert (driver.result.response, driver.texts) == ("It is sunny.", ["Hello", "It is sunny."])
+    driver.submit("m1")
+    driver.resolve(agent())
+    assert driver.inference().compaction == "compact-1"
+    driver.model(says("Still sunny."))
+    assert (driver.result.response, driver.texts[1]) == ("Still sunny.", "It is sunny.")
+
+
 @pytest.mark.parametrize("fact", [CompactionReturned("compact-1", None), WorkFailed("compact-1", "no money")])
 def test_a_failed_compaction_changes_nothing_and_is_not_retried_at_once(
     fact: CompactionReturned | WorkFailed,

@@ -7,9 +7,9 @@ from tests.loop.driving import AGENT, THREAD, Driver, after_continue_as_new, ask
 from wakeful.contract.budgets import Budget
 from wakeful.contract.events import Handoff, StepEnd
 from wakeful.contract.requests import RunRequest
-from wakeful.contract.runs import Blocked, Cancelled, Errored, NaturalEnd, OnBusy
+from wakeful.contract.runs import Blocked, Cancelled, Errored, NaturalEnd, OnBusy, ToolCallStatus
 from wakeful.contract.subagents import SubagentContext
-from wakeful.contract.tools import ToolOutcome
+from wakeful.contract.tools import FrontendTool, ToolOutcome
 from wakeful.loop.machine.commands import CancelWork, Infer, ResolveAgent
 from wakeful.loop.machine.facts import AgentResolved, InferenceReturned, ToolReturned, WorkCancelled, WorkFailed
 from wakeful.loop.machine.stages import AwaitingTasks, HandingOff, Idle
@@ -54,6 +54,17 @@ def test_the_target_continues_the_same_run_with_the_whole_conversation() -> None
     assert (driver.result.termination, driver.result.steps) == (NaturalEnd(), 2)
     assert (driver.thread.identity.agent_id, status_view(driver.thread).active_agent) == ("assistant", "billing")
     assert driver.event_types.count("run_start") == 1
+
+
+def test_the_target_has_the_frontend_tools_of_the_run() -> None:
+    """H-23"""
+    request = RunRequest(agent_id="assistant", input="Hello", frontend_tools=(FrontendTool(id="pick"),))
+    driver = Driver(PARENT, request=request)
+    driver.model(asks(HANDS_OVER))
+    driver.resolve(BILLING)
+    assert driver.inference().frontend_tools == (FrontendTool(id="pick").descriptor(),)
+    driver.model(asks(call("c2", "pick")))
+    assert driver.call_statuses == [ToolCallStatus.SUSPENDED]
 
 
 def test_the_target_answers_the_next_run_too() -> None:

@@ -201,6 +201,13 @@ def test_stop_on_tool_ends_the_run_before_the_tool_runs_b087() -> None:
     assert met(state, truncated(incomplete=("pay",))) is None
 
 
+def test_the_answer_that_meets_a_condition_is_not_kept_and_its_calls_do_not_run_b016() -> None:
+    driver = Driver(AGENT.model_copy(update={"stop_conditions": (StopOnTool(tool_name="look"),)}))
+    driver.model(asks(call("c1"), text="Let me see."))
+    assert (driver.result.status_reason, driver.result.response) == ("stopped:stop_on_tool", "Let me see.")
+    assert (driver.tool_commands("c1"), driver.texts) == ([], ["Hello"])
+
+
 def test_content_match_stops_the_run_where_its_pattern_is_found_b087() -> None:
     state = run_with(ContentMatch(pattern=r"(?i)task \w+$"))
     assert met(state, says("So: TASK done")) == "content_match"

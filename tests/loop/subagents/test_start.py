@@ -50,7 +50,8 @@ from wakeful.loop.machine.facts import (
     WorkCancelled,
 )
 from wakeful.loop.machine.stages import CallingTools, Cancelling
-from wakeful.loop.machine.state import Advance
+from wakeful.loop.machine.state import Advance, Children, Mail
+from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.continue_as_new import pending_commands
 from wakeful.loop.thread.opening import begin
 
@@ -123,6 +124,7 @@ def test_a_delegate_receives_its_prompt_and_its_subagent_context_and_nothing_els
     assert (identity.origin, identity.path, identity.task) == (Origin.SUBAGENT, ("t1",), None)
     assert child.parent is not None
     assert child.parent.work_id == CHILD
+    assert (child.agent_state, child.mail, child.children) == (AgentState(), Mail(), Children())
 
 
 def test_a_delegate_within_a_task_knows_the_task() -> None:

@@ -3,10 +3,13 @@
 from tests.loop.children import delegate_call, mail_received, make_parent
 from tests.loop.driving import NO_INPUT, THREAD, Driver, after_continue_as_new, asks, input_message, says
 from wakeful.contract.hooks import Hold, HookEffects
-from wakeful.contract.runs import Adapter, Origin, RunMode
+from wakeful.contract.requests import RunRequest
+from wakeful.contract.runs import Adapter, Origin, RunIdentity, RunMode
+from wakeful.contract.subagents import SubagentContext
 from wakeful.loop.machine.commands import StartChild
 from wakeful.loop.machine.facts import MessagesSubmitted
 from wakeful.loop.machine.stages import AwaitingTasks
+from wakeful.loop.thread.opening import begin
 from wakeful.loop.thread.views import carryover
 
 SCHEDULED = MessagesSubmitted((input_message("s1"),), run_mode=RunMode.SCHEDULED, adapter=Adapter.A2A)
@@ -28,6 +31,37 @@ def test_a_run_has_the_mode_and_the_adapter_of_the_message_that_begins_it_b592()
     driver.model(says("Hello!"))
     driver.feed(mail_received("msg_1"))
     assert mode_of(driver) == (RunMode.INTERNAL_WAKE, Adapter.INTERNAL, Origin.INTERNAL)
+
+
+def test_a_run_names_its_thread_its_parent_its_session_and_where_it_came_from() -> None:
+    """B-600"""
+    request = RunRequest(
+        agent_id="assistant",
+        input="Hello",
+        parent_thread_id="t0",
+        parent_run_id="r0",
+        parent_tool_call_id="c0",
+        session_id="s9",
+        transport_request_id="http-7",
+        origin=Origin.SUBAGENT,
+        run_mode=RunMode.SCHEDULED,
+        adapter=Adapter.A2A,
+        subagent=SubagentContext(path=("t0",), work_id="delegate-c0"),
+    )
+    assert begin(request, thread_id="t1", run_id="r1").thread.identity == RunIdentity(
+        thread_id="t1",
+        parent_thread_id="t0",
+        run_id="r1",
+        parent_run_id="r0",
+        agent_id="assistant",
+        parent_tool_call_id="c0",
+        session_id="s9",
+        transport_request_id="http-7",
+        origin=Origin.SUBAGENT,
+        path=("t0",),
+        run_mode=RunMode.SCHEDULED,
+        adapter=Adapter.A2A,
+    )
 
 
 def test_a_scheduled_message_waits_for_a_run_of_its_own() -> None:
