@@ -129,7 +129,7 @@ def test_invalid_requests_are_rejected_at_once() -> None:
 
 
 def test_tools_are_included_by_any_hook_and_excluded_by_any() -> None:
-    """B-072, B-073."""
+    """B-072, B-073; awaken: exclude_and_include_only_combined"""
     first, second = context(BeforeInference, messages=()), context(BeforeInference, messages=())
     first.include_only_tools("a", "b")
     first.exclude_tools("b", "unknown")

@@ -133,12 +133,12 @@ def test_a_message_without_a_cooldown_is_sent_at_every_step() -> None:
 
 
 def test_an_unchanged_message_is_sent_again_after_its_cooldown() -> None:
-    """B-483"""
+    """B-483; awaken: throttle_skips_within_cooldown"""
     assert sent_at(context(note("a", cooldown=3)), *range(1, 9)) == [1, 4, 7]
 
 
 def test_changed_content_is_sent_at_once() -> None:
-    """B-483"""
+    """B-483; awaken: throttle_bypassed_on_content_change"""
     _, messages = context(note("a", "old", cooldown=9)).emit(1)
     assert sent_at(messages.upserting(note("a", "new", cooldown=9)), 2, 3) == [2]
     assert sent_at(messages.upserting(note("a", "old", cooldown=9, priority=5)), 2, 3) == []

@@ -119,6 +119,7 @@ async def test_an_agent_with_few_tools_has_no_search() -> None:
 
 
 async def test_a_denied_tool_is_not_found() -> None:
+    """B-802, B-860; awaken: permission_exclude_wins_over_deferred_promote"""
     denied = Rule(tool="weather", behavior=Behavior.DENY)
     world = World(agent(permissions=PermissionPolicy(default_behavior=Behavior.ALLOW, rules=(denied,))))
     await world.infer()

@@ -105,11 +105,6 @@ def test_the_digest_changes_with_the_agent() -> None:
     assert len(digests) == 2
 
 
-def test_an_unknown_agent_is_reported_with_the_registered_ones() -> None:
-    with pytest.raises(ConfigurationError, match="agent not found: 'b'; registered: a"):
-        Registry(agents=[Agent(id="a")]).resolve("b")
-
-
 def test_a_provider_can_be_a_model_of_its_own_or_serve_several() -> None:
     mine, ours = ScriptedModel([say("mine")]), ScriptedModel([say("ours")])
     registry = Registry(

@@ -29,7 +29,7 @@ async def test_a_background_agent_reports_to_its_parent_once(client: Client, thr
 
 
 async def test_a_run_with_running_tasks_pauses_and_continues(client: Client, thread_id: str) -> None:
-    """B-040, B-539: `run_finish_signals_awaiting_tasks_in_result`"""
+    """B-040, B-539; awaken: run_finish_signals_awaiting_tasks_in_result, waiting_state_not_overwritten_by_done"""
     await client.run("node", written(plan([spawn(plan())])), thread_id=thread_id)
     records = [record.event async for record in client.watch(thread_id)]
     pauses = [event for event in records if isinstance(event, RunFinish)]
@@ -54,7 +54,7 @@ async def test_a_background_tool_reports_its_events_and_its_result(client: Clien
 
 
 async def test_task_events_wait_while_their_parent_waits_for_a_decision(client: Client, thread_id: str) -> None:
-    """B-338: `background_events_buffer_while_suspended_until_decision_arrives`"""
+    """B-338; awaken: background_events_buffer_while_suspended_until_decision_arrives"""
     await client.start("node", written(plan([spawn(plan()), ("sign", {"what": "it"})])), thread_id=thread_id)
     await until(client, thread_id, lambda view: any(task.status.is_terminal for task in view.tasks))
     view = await until_status(client, thread_id, RunStatus.WAITING)

@@ -24,7 +24,7 @@ async def test_a_delegate_answers_its_parent(client: Client, thread_id: str) -> 
 
 
 async def test_a_delegate_knows_its_identity_and_its_parent(client: Client, thread_id: str) -> None:
-    """B-503: `local_backend_sets_sub_agent_identity`, `local_backend_passes_parent_thread_id`"""
+    """B-503; awaken: local_backend_sets_sub_agent_identity, local_backend_passes_parent_thread_id"""
     await client.start("node", written(plan([delegate(plan([holding()]))])), thread_id=thread_id)
     view = await until(client, thread_id, lambda view: bool(view.children))
     (child,) = view.children

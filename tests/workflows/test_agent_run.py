@@ -21,8 +21,6 @@ from wakeful import (
     ProviderErrorKind,
     Registry,
     RunStatus,
-    ThreadBusy,
-    ThreadExists,
     ThreadNotFound,
     call,
     say,
@@ -127,7 +125,7 @@ async def test_a_tool_suspends_the_run_and_a_decision_resumes_it(client: Client,
 
 
 async def test_a_decision_may_name_the_suspension(client: Client, thread_id: str) -> None:
-    """B-321."""
+    """B-321; awaken: prepare_resume_accepts_suspension_id_targets"""
     await client.start("tester", "approve", thread_id=thread_id)
     view = await until_status(client, thread_id, RunStatus.WAITING)
     await client.handle(thread_id).signal(
@@ -371,18 +369,6 @@ async def test_a_submitted_message_is_read_before_the_run_ends(client: Client, t
     await client.decide(thread_id, view.pending[0].pending.id, "cancel")
     result = await client.result(thread_id)
     assert (result.response, result.steps) == ("the sum is 5", 4)
-
-
-async def test_a_busy_thread_refuses_a_second_run(client: Client, thread_id: str) -> None:
-    """B-610."""
-    await client.start("tester", "approve", thread_id=thread_id)
-    with pytest.raises(ThreadBusy, match=f"^thread already has an active run: {thread_id}$"):
-        await client.start("tester", "hello", thread_id=thread_id)
-    await client.cancel(thread_id)
-    await client.result(thread_id)
-    with pytest.raises(ThreadExists, match=r"use send\(\) to continue it, or start it over with again=True"):
-        await client.start("tester", "hello", thread_id=thread_id)
-    assert (await client.run("tester", "hello", thread_id=thread_id, again=True)).status_reason == "natural"
 
 
 async def test_ten_starts_at_once_give_one_run(client: Client, thread_id: str) -> None:

@@ -61,8 +61,8 @@ RESULT, OTHER_RESULT = call().result(1), call().result(2)
         ([None, RESULT], RESULT),
         ([RESULT, OTHER_RESULT], RESULT),
         ([RESULT, SUSPEND], SUSPEND),
-        ([SUSPEND, OTHER_SUSPEND, RESULT], SUSPEND),
-        ([SUSPEND, BLOCK], BLOCK),
+        pytest.param([SUSPEND, OTHER_SUSPEND, RESULT], SUSPEND, id="intercept_same_priority_keeps_first"),
+        pytest.param([SUSPEND, BLOCK], BLOCK, id="intercept_block_wins_over_suspend"),
         ([RESULT, BLOCK, OTHER_BLOCK, SUSPEND], BLOCK),
     ],
 )

@@ -10,6 +10,7 @@ from wakeful import (
     AfterToolExecute,
     BeforeToolExecute,
     ToolGate,
+    call,
 )
 from wakeful.contract.hooks import EmittedEvent, HookEffects, HookFailure
 from wakeful.contract.runs import Adapter, RunMode, StopDetail
@@ -59,6 +60,19 @@ async def test_hooks_around_a_call_run_in_order_and_share_its_state() -> None:
     assert outcome.result.data == "paid 5 of 8"
     assert outcome.effects is not None
     assert outcome.effects.state == (adding(1), adding(1), adding(5), adding(1))
+
+
+async def test_tool_gate_recheck_executes_before_tool_hook_once() -> None:
+    """B-231, B-237: gates judge a call with the answer and just before it runs; `before_tool_execute` runs once."""
+    seen: list[str] = []
+
+    def note(ctx: ToolGate | BeforeToolExecute) -> None:
+        seen.append(type(ctx).__name__)
+
+    world = World(plugin("p", tool_gate=note, before_tool_execute=note), turn=call("look", where="up"))
+    await world.infer()
+    await world.call_tool("look")
+    assert seen == ["ToolGate", "ToolGate", "BeforeToolExecute"]
 
 
 async def test_a_result_that_a_hook_sets_skips_the_tool_and_later_hooks_may_replace_it() -> None:

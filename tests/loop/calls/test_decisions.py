@@ -152,7 +152,7 @@ def test_a_cancelled_call_has_the_result_of_the_decision_as_its_data() -> None:
 
 
 def test_a_batch_cancels_first_and_then_resumes_each_in_call_order() -> None:
-    """B-330, B-331"""
+    """B-330, B-331; awaken: cancelled_resume_is_emitted_once_even_when_other_calls_replay"""
     driver = Driver(PARALLEL)
     driver.model(asks(*(call(id) for id in ("c4", "c3", "c2", "c1"))))
     for id in ("c1", "c2", "c3", "c4"):
@@ -206,7 +206,7 @@ def test_a_completed_sibling_is_never_run_again() -> None:
 
 
 def test_a_decision_is_applied_while_another_call_is_running() -> None:
-    """B-225"""
+    """B-225; awaken: resumed_calls_do_not_serialize_neighboring_fresh_batches"""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2")))
     driver.tool("c1", pending("s1"))

@@ -16,6 +16,7 @@ from tests.loop.driving import (
     ok,
     pending,
     pending_with,
+    reject,
     resume,
     says,
     with_digest,
@@ -189,6 +190,16 @@ def test_a_call_that_a_gate_suspends_waits_and_the_others_run(agent: ResolvedAge
     driver.tool("c1", ok("rainy"))
     assert driver.tool_results == [("c1", "rainy"), ("c2", "sunny")]
     assert driver.events_of("tool_call_resumed") == [call_resumed("c1", "rainy")]
+
+
+def test_tool_gate_flush_suspension_backfills_rechecked_and_later_calls() -> None:
+    """B-220, B-231: if the tool of the call before it suspends, a call to be gated again is interrupted unasked."""
+    driver = Driver()
+    driver.model(asks_gated(call("c1"), call("c2"), call("c3"), c2=ASK))
+    driver.tool("c1", pending("s1"))
+    assert driver.call_statuses == [ToolCallStatus.SUSPENDED, ToolCallStatus.FAILED, ToolCallStatus.FAILED]
+    driver.decide(reject("c1"))
+    assert driver.tool_results[1:] == [("c2", TOOL_INTERRUPTED), ("c3", TOOL_INTERRUPTED)]
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["both times", "only the second time"])

@@ -31,7 +31,7 @@ def test_a_pending_result_with_a_ticket_suspends_its_call_and_the_run() -> None:
 
 
 def test_a_pending_result_without_a_ticket_gets_a_default_one() -> None:
-    """B-312"""
+    """B-312; awaken: waiting_ticket_falls_back_to_tool_call_id_without_suspension_id"""
     driver = Driver()
     driver.model(asks(call("c1", arguments={"at": "Paris"})))
     driver.tool("c1", pending(message="May I?"))

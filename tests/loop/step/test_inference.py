@@ -101,7 +101,7 @@ def test_an_empty_answer_ends_the_run_and_is_kept() -> None:
 
 
 def test_the_response_is_the_newest_text_of_the_model() -> None:
-    """B-041"""
+    """B-041; awaken: latest_run_response_uses_current_run_non_tool_output"""
     driver = Driver()
     driver.submit("m1")
     driver.model(says("First."))

@@ -48,7 +48,7 @@ from wakeful.loop.thread.views import carryover, doing, status_view
 
 
 def test_a_run_that_waits_for_its_tasks_has_that_status_and_issues_no_command() -> None:
-    """B-539, I-02"""
+    """B-539, I-02; awaken: waiting_awaiting_tasks_returns_none"""
     driver = awaiting_tasks(spawn_call("c1", "scout"), spawn_call("c2"))
     assert driver.thread.stage == AwaitingTasks()
     summary = FinishSummary(response="I wait.", status=RunStatus.WAITING, status_reason="awaiting_tasks")

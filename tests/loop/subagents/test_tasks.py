@@ -461,7 +461,7 @@ def test_the_events_of_a_task_are_read_in_order() -> None:
 
 
 def test_an_event_of_a_task_is_formatted_like_its_end() -> None:
-    """B-535, B-537"""
+    """B-535, B-537; awaken: inbox_events_wrapped_in_background_task_event_tag"""
     driver = awaiting_tasks()
     driver.feed(task_event("bg_0", payload={"done": 0.5}))
     assert driver.texts[-1] == (

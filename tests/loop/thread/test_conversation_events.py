@@ -137,6 +137,7 @@ def test_a_step_that_pauses_for_a_decision_keeps_its_answer() -> None:
 
 @pytest.mark.parametrize("decision", [resume("c1"), reject("c1", "too dear"), reject("c1", result={"why": "no"})])
 def test_the_result_of_a_call_that_was_suspended_is_in_its_event(decision: Decision) -> None:
+    """awaken: materialize_message_log_preserves_output_across_same_run_resume"""
     driver = awaiting_decisions()
     driver.decide(decision)
     if decision.action.value == "resume":

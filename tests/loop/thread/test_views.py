@@ -90,7 +90,7 @@ def test_the_status_of_a_new_run() -> None:
 
 
 def test_the_status_of_a_waiting_run_names_what_it_waits_for() -> None:
-    """B-348, I-02"""
+    """B-348, I-02; awaken: waiting_state_persists_suspended_tool_tickets"""
     driver = Driver(PARALLEL)
     driver.model(asks(call("c1"), call("c2", "pay"), usage=Usage(total_tokens=5)))
     driver.tool("c2", ok("paid"))
