@@ -25,7 +25,7 @@ from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender, TaskEve
 from wakeful.contract.runs import OnBusy, ThreadMode
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult
 from wakeful.contract.tasks import TaskStatus
-from wakeful.loop.machine.stages import AwaitingTasks
+from wakeful.loop.machine.stages import AwaitingTasks, Cancelling
 from wakeful.loop.machine.state import Thread
 from wakeful_workflows import AgentRun
 
@@ -266,11 +266,13 @@ class People:
         return True
 
     def questions(self) -> list[tuple[str, str, JsonValue]]:
-        """The suspended calls: thread, call and topic."""
+        """The suspended calls that a decision can resume: thread, call and topic."""
         found = list[tuple[str, str, JsonValue]]()
         for execution in self.network.server.open:
             thread = self.thread_of(execution)
-            for call in thread.batch.suspended if thread is not None and thread.batch else ():
+            if thread is None or thread.batch is None or isinstance(thread.stage, Cancelling):
+                continue  # a run that is being cancelled refuses decisions
+            for call in thread.batch.suspended:
                 arguments = call.ticket.pending.arguments
                 topic = arguments.get("topic") if isinstance(arguments, dict) else None
                 found.append((execution.workflow_id, call.call.id, topic))

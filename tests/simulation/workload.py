@@ -309,6 +309,8 @@ async def refuse() -> str:
 async def later(number: int, ctx: ToolContext) -> int:
     """Work in the background."""
     ctx.emit("progress", {"number": number})
+    if number % 5 == 0:
+        ctx.emit_message(f"{number} is a round number")
     await asyncio.sleep(number % 3)
     return number
 
