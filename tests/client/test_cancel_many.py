@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.client import Client as TemporalClient
 
+from tests.support.namespaces import empty_namespace, register
 from tests.support.processes import wakeful
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import Agent, CallerError, Registry, RunStatus, ScriptedModel, ThreadMode, call, say, tool
-from wakeful.client.cancel_many import cancel_many, filter_of, select_runs, wait_until_ended
+from wakeful.client.cancel_many import ActiveRun, cancel_many, filter_of, select_runs, wait_until_ended
 from wakeful.client.client import Client
 from wakeful.contract.runs import Cancelled
 from wakeful.worker import WorkerSettings, running_worker
@@ -57,7 +59,7 @@ async def test_a_run_that_has_ended_meanwhile_does_not_stop_the_others(client: C
     ended, open = f"{thread_id}-ended", await waiting(client, f"{thread_id}-open", tenant="t")
     await client.run("tester", "hi", thread_id=ended)
     progress: list[int] = []
-    outcome = await cancel_many(client, [ended, open, "nowhere"], on_progress=progress.append)
+    outcome = await cancel_many(client, list(map(ActiveRun, [ended, open, "nowhere"])), on_progress=progress.append)
     # Temporal accepts the cancel of a workflow that is closed.
     assert (sorted(outcome.requested), outcome.ended, outcome.failed) == ([ended, open], ["nowhere"], {})
     assert sorted(progress) == [1, 2, 3]
@@ -70,6 +72,13 @@ async def wait() -> str:
     return "never"
 
 
+@tool(background=True)
+async def dig() -> str:
+    """Dig in the background."""
+    await asyncio.Event().wait()
+    return "never"
+
+
 LEAD = ScriptedModel(
     [call("spawn_agent", agent="helper", prompt="go")], when={"wait": [call("wait")], "hi": [say("hello")]}
 )
@@ -77,8 +86,9 @@ TREES = Registry(
     agents=[
         Agent(id="lead", tools=[wait], spawns=["helper"], max_rounds=1, model="lead"),
         Agent(id="helper", tools=[wait], model="helper"),
+        Agent(id="digger", tools=[dig], max_rounds=1, model="digger"),
     ],
-    models={"lead": LEAD, "helper": ScriptedModel([call("wait")])},
+    models={"lead": LEAD, "helper": ScriptedModel([call("wait")]), "digger": ScriptedModel([call("dig")])},
 )
 
 
@@ -97,9 +107,68 @@ async def test_a_task_of_an_earlier_run_is_cancelled_beside_its_parent(trees: Cl
     await until(trees, thread_id, lambda view: view.doing == "running wait")
     filter = filter_of(query=None, agent_id=None, tenant=thread_id)
     await until_listed(trees, filter, {thread_id, task})
-    await cancel_many(trees, [run.thread_id for run in await select_runs(trees.temporal, filter)])
+    await cancel_many(trees, await select_runs(trees.temporal, filter))
     assert isinstance((await trees.result(task)).termination, Cancelled)
     await trees.close(thread_id)
+
+
+async def digging(client: Client, thread_id: str, *, tenant: str | None = None, user: str | None = None) -> str:
+    """The background tool of an idle thread."""
+    await client.start("digger", "go", thread_id=thread_id, mode=ThreadMode.THREAD, tenant=tenant, user=user)
+    (tool,) = (await until_status(client, thread_id, RunStatus.DONE)).children
+    return tool
+
+
+@pytest.mark.parametrize("by", ["tenant", "agent"])
+async def test_a_background_tool_of_an_idle_thread_is_cancelled_and_starts_no_run(
+    trees: Client, thread_id: str, by: str
+) -> None:
+    tool, address = await digging(trees, thread_id, tenant=thread_id), trees.temporal.service_client.config.target_host
+    named = {"tenant": thread_id, "agent": "digger"}[by]
+    only = f"TaskQueue = '{thread_id}'"
+    filter = filter_of(query=only, agent_id=named if by == "agent" else None, tenant=named if by == "tenant" else None)
+    await until_listed(trees, filter, {tool})
+    done = await wakeful("cancel", f"--{by}", named, "--query", only, "--yes", address=address)
+    assert (done.code, done.out) == (0, "cancelled 1 background tool\n"), done.err
+    view = await until(trees, thread_id, lambda view: view.tasks[0].status.is_terminal)
+    assert (view.tasks[0].status.value, view.runs, view.status) == ("cancelled", 1, RunStatus.DONE)
+    await trees.close(thread_id)
+
+
+async def test_the_thread_of_a_tool_that_is_found_alone_reads_that_it_was_cancelled(
+    trees: Client, thread_id: str
+) -> None:
+    tool = await digging(trees, thread_id, user=thread_id)
+    filter = f"WorkflowType = 'ToolTask' AND WakefulParent = '{thread_id}' AND WakefulUser = '{thread_id}'"
+    await until_listed(trees, filter, {tool})
+    (found,) = await select_runs(trees.temporal, filter)
+    assert found == ActiveRun(tool, "digger", is_tool=True)
+    await cancel_many(trees, [found])
+    await until(trees, thread_id, lambda view: view.runs == 2)
+    await trees.close(thread_id)
+
+
+async def test_a_background_tool_can_be_cancelled_by_its_own_id(trees: Client, thread_id: str) -> None:
+    tool, address = await digging(trees, thread_id), trees.temporal.service_client.config.target_host
+    done = await wakeful("cancel", tool, address=address)
+    assert (done.code, done.out) == (0, f"thread {tool}: cancelled\n"), done.err
+    assert (await trees.temporal.get_workflow_handle(tool).result())["status"] == "cancelled"
+    await trees.close(thread_id)
+
+
+async def test_a_background_tool_has_the_search_attributes_of_its_owner_that_the_namespace_has(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    namespace = await empty_namespace(temporal)
+    await register(namespace, WakefulUser=IndexedValueType.INDEXED_VALUE_TYPE_INT)  # ours is a keyword
+    async with running_worker(namespace, TREES), Client(namespace) as client:
+        tool = await digging(client, thread_id, tenant="acme", user="ann")
+        described = await client.handle(tool).describe()
+        await client.close(thread_id)
+        await client.result(thread_id)
+    shown = {pair.key.name: pair.value for pair in described.typed_search_attributes}
+    ours = {name: value for name, value in shown.items() if name.startswith("Wakeful")}
+    assert ours == {"WakefulAgent": "digger", "WakefulParent": thread_id, "WakefulTenant": "acme"}
 
 
 async def test_a_run_that_a_queued_message_starts_is_not_waited_for(trees: Client, thread_id: str) -> None:
@@ -107,7 +176,7 @@ async def test_a_run_that_a_queued_message_starts_is_not_waited_for(trees: Clien
     await until(trees, thread_id, lambda view: view.doing == "running wait")
     await trees.send(thread_id, "wait", confirm=True)
     await until_listed(trees, f"WorkflowId = '{thread_id}'", {thread_id})
-    await cancel_many(trees, [thread_id])
+    await cancel_many(trees, [ActiveRun(thread_id)])
     async with asyncio.timeout(BOUND_SECONDS):
         assert await wait_until_ended(trees.temporal, [thread_id], on_progress=lambda _: None) == [thread_id]
     assert (await until(trees, thread_id, lambda view: view.doing == "running wait")).runs == 2

@@ -322,6 +322,8 @@ class Server:
                 attributes.input.payloads.extend(command.input)
                 for name, value in command.memo.items():
                     attributes.memo.fields[name].CopyFrom(value)
+                if command.HasField("search_attributes"):
+                    attributes.search_attributes.CopyFrom(command.search_attributes)
                 self._start_child(execution, event, command)
             case Kind.SIGNAL:
                 target = command.workflow_execution.workflow_id or command.child_workflow_id
@@ -422,7 +424,14 @@ class Server:
                 parent.happen(EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_FAILED, refused)
                 return
             else:
-                child = self.start(command.workflow_id, command.workflow_type, command.input, parent=ref, memo=memo)
+                child = self.start(
+                    command.workflow_id,
+                    command.workflow_type,
+                    command.input,
+                    parent=ref,
+                    memo=memo,
+                    attributes=command.search_attributes,
+                )
 
             def started(attributes: Any) -> None:
                 attributes.initiated_event_id = initiated.event_id
@@ -599,6 +608,7 @@ class _InitiatedChild:
         self.workflow_type = initiated.workflow_type.name
         self.input = list(initiated.input.payloads)
         self.memo = dict(initiated.memo.fields)
+        self.search_attributes = initiated.search_attributes
 
 
 def _as_command(scheduled: Any) -> Any:

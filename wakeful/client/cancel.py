@@ -18,7 +18,7 @@ from wakeful.contract.views import StatusView
 from wakeful.history.decoder import ExecutionRef
 from wakeful.history.latest_execution import read_start
 from wakeful.loop.thread.continue_as_new import unpack
-from wakeful.rpc_errors import error_of
+from wakeful.rpc_errors import describe_execution, error_of
 
 if TYPE_CHECKING:
     from wakeful.client.client import Client  # which imports this module
@@ -101,8 +101,8 @@ async def _status(client: "Client", thread_id: str) -> StatusView | None:
 async def cancel_run(temporal: TemporalClient, thread_id: str, *, reason: str | None = None) -> bool:
     """Request the cancellation of the run that is under way. Requesting it again has no effect.
 
-    In `run` mode the workflow closes with its run: there it is Temporal's own cancel. The workflow of a thread in
-    `thread` mode would close, too, so it gets the `cancel` signal.
+    In `run` mode the workflow closes with its run: there it is Temporal's own cancel, as for a background tool. The
+    workflow of a thread in `thread` mode would close, too, so it gets the `cancel` signal.
 
     Returns:
         Whether the mode could be decoded. If not, Temporal's own cancel is requested, which needs no codec.
@@ -112,7 +112,8 @@ async def cancel_run(temporal: TemporalClient, thread_id: str, *, reason: str | 
     """
     try:
         described = await temporal.get_workflow_handle(thread_id).describe()
-        mode = await _mode(temporal, ExecutionRef(thread_id, described.run_id))
+        is_tool = described.workflow_type == names.WORKFLOW_TOOL_TASK
+        mode = ThreadMode.RUN if is_tool else await _mode(temporal, ExecutionRef(thread_id, described.run_id))
         # Not a run that a message has started meanwhile.
         first_run_id = described.raw_description.workflow_execution_info.first_run_id or None
         handle = temporal.get_workflow_handle(thread_id, first_execution_run_id=first_run_id)
@@ -124,6 +125,15 @@ async def cancel_run(temporal: TemporalClient, thread_id: str, *, reason: str | 
         if error.status is not RPCStatusCode.ALREADY_EXISTS:
             raise error_of(error, thread_id) from error
     return mode is not None
+
+
+async def is_background_tool(temporal: TemporalClient, thread_id: str) -> bool:
+    """Whether the workflow is a background tool, which has no run and no events."""
+    try:
+        described = await describe_execution(temporal, thread_id)
+    except RPCError as error:
+        raise error_of(error, thread_id) from error
+    return described is not None and described.workflow_type == names.WORKFLOW_TOOL_TASK
 
 
 async def _mode(temporal: TemporalClient, execution: ExecutionRef) -> ThreadMode | None:

@@ -1,10 +1,13 @@
-"""Cancel every active run that a list query finds, such as those of an agent or a tenant.
+"""Cancel every active run and background tool that a list query finds, such as those of an agent or a tenant.
 
-Sub-agents that are found are cancelled beside their parents: a thread's cancel leaves the tasks of its earlier runs.
-What is found are runs as Temporal's visibility lists them, a moment after they change.
+Sub-agents and tools that are found are cancelled beside their parents: a thread's cancel leaves the tasks of its
+earlier runs. The end of a task starts a run of its idle thread, unless the thread itself was cancelled: so an idle
+thread that is found with its task is cancelled first. What is found are runs as Temporal's visibility lists them, a
+moment after they change.
 """
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -19,7 +22,6 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.cancel import cancel_run
 from wakeful.client.client import Client
-from wakeful.client.queries import OPEN_RUNS
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.runs import RunStatus
@@ -30,6 +32,7 @@ MAX_CONCURRENT_CALLS = 16
 FIRST_PAUSE_SECONDS = 0.1
 MAX_PAUSE_SECONDS = 2.0
 
+_OPEN = f"WorkflowType IN ('{names.WORKFLOW}', '{names.WORKFLOW_TOOL_TASK}') AND ExecutionStatus = 'Running'"
 _AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 _STATUS = SearchAttributeKey.for_keyword(names.ATTRIBUTE_STATUS)
 
@@ -39,10 +42,14 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class ActiveRun:
-    """A run that a query has found."""
+    """A run that a query has found, or a background tool."""
 
     thread_id: str
     agent_id: str = ""
+    """Of a tool, the agent that has called it."""
+    is_tool: bool = False
+    idle_owner: str | None = None
+    """The thread that has started it and is idle, if the query finds that, too."""
 
 
 @dataclass
@@ -70,24 +77,36 @@ def filter_of(*, query: str | None, agent_id: str | None, tenant: str | None) ->
 
 
 async def select_runs(temporal: TemporalClient, query: str) -> list[ActiveRun]:
-    """The active runs that a list filter finds, oldest first.
+    """The active runs and background tools that a list filter finds, oldest first.
 
     Raises:
         CallerError: Temporal does not understand the filter.
     """
-    found = await _list(temporal, f"{OPEN_RUNS} AND ({query})")
+    found = await _list(temporal, f"{_OPEN} AND ({query})")
+    idle = {each.id for each in found if not _is_active(each)}
     return [
-        ActiveRun(each.id, each.typed_search_attributes.get(_AGENT) or "")
+        ActiveRun(
+            each.id,
+            each.typed_search_attributes.get(_AGENT) or "",
+            is_tool=each.workflow_type == names.WORKFLOW_TOOL_TASK,
+            idle_owner=each.parent_id if each.parent_id in idle else None,
+        )
         for each in sorted(found, key=lambda each: each.start_time)
         if _is_active(each)
     ]
 
 
 async def cancel_many(
-    client: Client, threads: Sequence[str], *, reason: str | None = None, on_progress: Progress = lambda _: None
+    client: Client, runs: Sequence[ActiveRun], *, reason: str | None = None, on_progress: Progress = lambda _: None
 ) -> CancelledMany:
     """Request the cancellation of all these runs. One that fails does not stop the others."""
     outcome, slots = CancelledMany(), asyncio.Semaphore(MAX_CONCURRENT_CALLS)
+
+    async def cancel_idle(thread_id: str) -> None:
+        async with slots:
+            # Without the reason, which its tasks get: this client may have no codec. If it fails, a run starts.
+            with contextlib.suppress(RPCError):
+                await client.temporal.get_workflow_handle(thread_id).signal(names.SIGNAL_CANCEL)
 
     async def cancel(thread_id: str) -> None:
         async with slots:
@@ -101,7 +120,8 @@ async def cancel_many(
                 outcome.failed[thread_id] = str(error)
         on_progress(len(outcome.requested) + len(outcome.ended) + len(outcome.failed))
 
-    await asyncio.gather(*map(cancel, threads))
+    await asyncio.gather(*map(cancel_idle, {run.idle_owner for run in runs if run.idle_owner is not None}))
+    await asyncio.gather(*(cancel(run.thread_id) for run in runs))
     return outcome
 
 
@@ -124,7 +144,7 @@ async def wait_until_ended(temporal: TemporalClient, threads: Sequence[str], *, 
         listed = [
             each
             for condition in any_of("WorkflowId", active)
-            for each in await _list(temporal, f"{OPEN_RUNS} AND {condition}")
+            for each in await _list(temporal, f"{_OPEN} AND {condition}")
             if _is_active(each)
         ]
         have_next = await asyncio.gather(*map(has_next_run, listed))

@@ -316,6 +316,7 @@ class AgentRun(Signals):
         identity, commands, is_held = self._current().identity, self._pending, self._waits_for_archive()
         if commands:
             self._activities.priority = self._children.priority = priority_of(self._current())
+            self._children.search_attributes = self._activities.worker.search_attributes or ()
         self._pending = []
         cancelled = {command.id for command in commands if isinstance(command, CancelWork)}
         for command in commands:

@@ -6,13 +6,13 @@ handle reports it; after continue-as-new, the workers' sweep does.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any, assert_never
 
 from pydantic import BaseModel
 from temporalio import workflow
-from temporalio.common import Priority, RawValue
+from temporalio.common import Priority, RawValue, TypedSearchAttributes
 from temporalio.exceptions import ApplicationError, CancelledError, ChildWorkflowError, TerminatedError, TimeoutError
 from temporalio.workflow import ChildWorkflowCancellationType, ChildWorkflowHandle, ParentClosePolicy
 
@@ -33,6 +33,7 @@ from wakeful_workflows.closing import failure_result
 from wakeful_workflows.history_estimate import ACTIVITY, CHILD, EXTERNAL_SIGNAL, TIMER, HistoryEstimate, size_of
 from wakeful_workflows.signalling import notify_parent, signal_thread
 from wakeful_workflows.tools import arguments_summary
+from wakeful_workflows.visibility import task_attributes
 
 ChildCommand = StartChild | StartTask | CancelChild | SendSignal | NotifyParent
 
@@ -53,6 +54,8 @@ class Children:
         self.bytes_in_flight = 0
         self.priority = Priority.default
         """Of what is started next, as far as it is not inherited."""
+        self.search_attributes: Collection[str] = ()
+        """Those of ours that the namespace has."""
 
     @property
     def is_busy(self) -> bool:
@@ -161,9 +164,22 @@ class Children:
         )
         given = ToolTaskInput(owner_thread_id=identity.thread_id, task_id=command.id, tool=command.tool, input=input)
         title = f"{command.tool.name}: {arguments_summary(command.call)}"
-        return await self._start_workflow(names.WORKFLOW_TOOL_TASK, given, thread_id, title=title, summary=title)
+        attributes = task_attributes(identity, self.search_attributes)
+        self._history.add(0, size=sum(len(repr(pair.value).encode()) for pair in attributes))
+        return await self._start_workflow(
+            names.WORKFLOW_TOOL_TASK, given, thread_id, title=title, summary=title, attributes=attributes
+        )
 
-    async def _start_workflow(self, kind: str, given: BaseModel, thread_id: str, *, title: str, summary: str) -> Handle:
+    async def _start_workflow(
+        self,
+        kind: str,
+        given: BaseModel,
+        thread_id: str,
+        *,
+        title: str,
+        summary: str,
+        attributes: TypedSearchAttributes = TypedSearchAttributes.empty,
+    ) -> Handle:
         return await workflow.start_child_workflow(
             kind,
             self._history.encode(CHILD, given),
@@ -173,6 +189,7 @@ class Children:
             parent_close_policy=ParentClosePolicy.ABANDON,
             cancellation_type=ChildWorkflowCancellationType.ABANDON,
             memo={names.MEMO_TITLE: title},
+            search_attributes=attributes,
             priority=self.priority,
             static_summary=summary,
         )

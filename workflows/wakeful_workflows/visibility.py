@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 from temporalio import workflow
-from temporalio.common import SearchAttributeKey, SearchAttributeUpdate
+from temporalio.common import SearchAttributeKey, SearchAttributePair, SearchAttributeUpdate, TypedSearchAttributes
 
 from wakeful.contract import names
 from wakeful.contract.base import json_bytes
@@ -14,7 +14,7 @@ from wakeful.contract.ids import ticket_id
 from wakeful.contract.limits import cut
 from wakeful.contract.missing import Missing
 from wakeful.contract.requests import RunRequest, title_of
-from wakeful.contract.runs import RunResult, RunStatus, outcome_of, reason_code
+from wakeful.contract.runs import RunIdentity, RunResult, RunStatus, outcome_of, reason_code
 from wakeful.contract.views import PendingView
 from wakeful.loop.calls.batch import SuspendedCall
 from wakeful.loop.machine.state import Thread
@@ -145,6 +145,22 @@ class Visibility:
         if pending != list(shown.get(PENDING) or ()):
             updates.append(PENDING.value_set(pending) if pending else PENDING.value_unset())
         return updates
+
+
+def task_attributes(identity: RunIdentity, attributes: Collection[str]) -> TypedSearchAttributes:
+    """What lists find a background tool by: those of its owner's attributes that do not change while it runs.
+
+    Its starter sets them: an upsert of its own would have to know first what the namespace has.
+    """
+    values = (
+        (AGENT, _keyword(identity.agent_id)),
+        (PARENT, identity.thread_id),
+        (TENANT, identity.tenant),
+        (USER, identity.user),
+    )
+    return TypedSearchAttributes(
+        [SearchAttributePair(key, value) for key, value in values if value is not None and key.name in attributes]
+    )
 
 
 def _keyword(text: str) -> str:

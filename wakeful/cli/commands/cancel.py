@@ -26,15 +26,20 @@ def cancel(
         typer.Argument(metavar="THREAD", help="The thread's id.", autocompletion=completion.complete_thread),
     ] = None,
     query: Annotated[
-        str | None, typer.Option(metavar="QUERY", help="Cancel all active runs that this Temporal list filter finds.")
+        str | None,
+        typer.Option(metavar="QUERY", help="Cancel all active runs and tools that this Temporal list filter finds."),
     ] = None,
     agent: Annotated[
         str | None,
         typer.Option(
-            metavar="AGENT", help="Cancel all active runs of this agent.", autocompletion=completion.complete_agent
+            metavar="AGENT",
+            help="Cancel all active runs and tools of this agent.",
+            autocompletion=completion.complete_agent,
         ),
     ] = None,
-    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Cancel all active runs of this tenant.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Cancel all active runs and tools of this tenant.")
+    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="With --query, --agent or --tenant: do not ask for confirmation.")
     ] = False,
@@ -46,8 +51,8 @@ def cancel(
 ) -> None:
     """Cancel the run of a thread and everything it started.
 
-    Or all active runs that --query, --agent and --tenant find together, after asking. Exits with 1 if one could not be
-    cancelled.
+    Or all active runs and background tools that --query, --agent and --tenant find together, after asking. Exits with 1
+    if one could not be cancelled.
     """
     from wakeful.cli.session import with_client
     from wakeful.client.cancel_many import filter_of
@@ -65,12 +70,12 @@ def cancel(
 async def _cancel(client: Client, thread: str, reason: str | None, *, wait: bool) -> str:
     from wakeful.cli.terminal.outage_notice import OutageNotice, warn
     from wakeful.cli.terminal.result_lines import stopped_lines
-    from wakeful.client.cancel import cancel_and_wait, cancel_run
+    from wakeful.client.cancel import cancel_and_wait, cancel_run, is_background_tool
     from wakeful.client.cancel_many import wait_until_ended
     from wakeful.contract.errors import CannotDecode
 
     try:
-        if wait:
+        if wait and not await is_background_tool(client.temporal, thread):
             async with OutageNotice(client, thread, warn) as notice:
                 stopped = await cancel_and_wait(client, thread, reason=reason, on_trouble=notice.on_trouble)
             return "\n".join(stopped_lines(stopped))
@@ -83,14 +88,14 @@ async def _cancel(client: Client, thread: str, reason: str | None, *, wait: bool
 
 
 async def _cancel_found(client: Client, filter: str, *, reason: str | None, wait: bool, yes: bool) -> None:
-    from wakeful.cli.terminal.text import counted, printable
+    from wakeful.cli.terminal.text import printable
     from wakeful.client.cancel_many import cancel_many, select_runs, wait_until_ended
     from wakeful.contract.errors import CallerError
 
     runs = await select_runs(client.temporal, filter)
     if not runs:
         raise CallerError(f"no active run matches {filter}")
-    number = counted(len(runs), "active run")
+    number = _counted(runs, "active ")
     if not yes:
         _print_found(runs)
         if not sys.stdin.isatty():
@@ -99,14 +104,14 @@ async def _cancel_found(client: Client, filter: str, *, reason: str | None, wait
             )
         if not typer.confirm(f"Cancel {number}?", err=True):
             raise CallerError("nothing is cancelled")
-    threads = [run.thread_id for run in runs]
-    outcome = await cancel_many(client, threads, reason=reason, on_progress=_Progress(f"of {number} asked to stop"))
+    outcome = await cancel_many(client, runs, reason=reason, on_progress=_Progress(f"of {number} asked to stop"))
+    requested = _counted([run for run in runs if run.thread_id in set(outcome.requested)])
     next_runs: list[str] = []
     if wait:
-        still = _Progress(f"of {counted(len(outcome.requested), 'run')} ended")
+        still = _Progress(f"of {requested} ended")
         next_runs = await wait_until_ended(client.temporal, outcome.requested, on_progress=still)
     had_ended = f", {len(outcome.ended)} had ended" if outcome.ended else ""
-    print(f"{'cancelled' if wait else 'cancel sent to'} {counted(len(outcome.requested), 'run')}{had_ended}")
+    print(f"{'cancelled' if wait else 'cancel sent to'} {requested}{had_ended}")
     if outcome.undecoded:
         print(f"{len(outcome.undecoded)} of them{UNDECODED}")
     for id in sorted(next_runs):
@@ -115,6 +120,14 @@ async def _cancel_found(client: Client, filter: str, *, reason: str | None, wait
         print(f"wakeful: {id}: {problem}", file=sys.stderr)
     if outcome.failed:
         raise typer.Exit(1)
+
+
+def _counted(runs: Sequence[ActiveRun], kind: str = "") -> str:
+    from wakeful.cli.terminal.text import counted
+
+    tools = sum(run.is_tool for run in runs)
+    parts = {f"{kind}run": len(runs) - tools, "background tool": tools}
+    return " and ".join(counted(number, noun) for noun, number in parts.items() if number) or counted(0, "run")
 
 
 def _print_found(runs: Sequence[ActiveRun]) -> None:
