@@ -152,7 +152,7 @@ async def test_everything_of_a_run_reads_its_context_also_on_a_worker_that_has_t
         assert [entry async for entry in client.inbox(tenant="beta", thread_id=thread_id)] == []
         await client.decide(thread_id, view.pending[0].pending.id, "resume")
         result = await client.result(thread_id)
-        helpers = [node.thread_id for node in (await client.tree(thread_id)).children if node.agent_id == "helper"]
+        children = [node.thread_id for node in (await client.tree(thread_id)).children]
         texts = [message.text for message in await client.transcript(thread_id)]
         view, history = await client.status(thread_id), await client.handle(thread_id).fetch_history()
         found = await listed(temporal, "WakefulTenant = 'acme' AND WakefulUser = 'ann'")
@@ -163,7 +163,7 @@ async def test_everything_of_a_run_reads_its_context_also_on_a_worker_that_has_t
     assert (view.identity.tenant, view.identity.user) == ("acme", "ann")
     # The request, the lookup of the agent, the background tool and the delegate have it; steps and tool calls do not.
     assert sum(NOTE in str(event) for event in history.events) == 4
-    assert {thread for thread in found if thread.startswith(thread_id)} == {thread_id, *helpers}
+    assert {thread for thread in found if thread.startswith(thread_id)} == {thread_id, *children}
 
 
 async def test_a_rule_of_one_tenant_does_not_bind_another(temporal: TemporalClient) -> None:
