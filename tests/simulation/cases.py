@@ -43,8 +43,12 @@ def confirmed_decision_before_the_first_task() -> None:
     with scenario_of("plain", [ASK], events=1) as scenario:
         scenario.go()
         scenario.move("junk t1 0")
+        scenario.go()
+        scenario.move("wait 1", "timer t1")  # which a thread sets when it has handled nothing but signals
         scenario.go_until("report t1")
         scenario.move("report t1", "junk t1 0", "decide t1 1-1 confirm")
+        scenario.go()
+        scenario.move("wait 1000")
         scenario.go()
         (asked,) = [asked for asked in scenario.world.people.asked if asked.key.startswith("decide")]
         assert asked.task.result() == "applied"
@@ -111,6 +115,8 @@ def worker_of_the_release_before() -> None:
         scenario.go()
         scenario.move("send t1 enqueue 1")
         scenario.go()
+        scenario.move("wait 1", "timer t1")
+        scenario.go()
         scenario.move("unstick t1", "decide t1 1-1 resume", f"task {scenario.name} on w2")
         scenario.go()
         scenario.end()
@@ -156,7 +162,31 @@ def cancelled_while_its_task_stops() -> None:
         scenario.move("temporal-cancel t1", *(f"junk t1 {number}" for number in range(8)))
         scenario.go_without(children=False)
         scenario.go()
+        scenario.end()
         assert scenario.world.server.current["t1"].status == CANCELED
+
+
+def cancelled_by_a_flood_of_signals() -> None:
+    """A thread is cancelled in Temporal together with so many signals that its history is twice as long as allowed."""
+    with scenario_of("lead", [SPAWN], FAIL, events=60, mode=ThreadMode.THREAD) as scenario:
+        scenario.go_without(children=False)
+        scenario.move("temporal-cancel t1", *(f"junk t1 {number % 8}" for number in range(40)))
+        scenario.go_without(children=False)
+        scenario.go()
+        scenario.end()
+        assert scenario.world.server.current["t1"].status == CANCELED
+
+
+def flooded_with_signals() -> None:
+    """An idle thread handles nothing but signals, until its history is twice as long as allowed."""
+    with scenario_of("plain", [], events=60, mode=ThreadMode.THREAD) as scenario:
+        scenario.go()
+        first = scenario.name
+        scenario.move(*(f"junk t1 {number % 8}" for number in range(40)))
+        scenario.go()
+        scenario.move("wait 1")
+        scenario.go()
+        assert scenario.name != first, "the thread did not continue as new"
         scenario.end()
 
 
@@ -165,6 +195,7 @@ def terminated_delegate_is_woken() -> None:
     with scenario_of("lead", [("agent_run_helper", {"prompt": "do"})], events=1) as scenario:
         scenario.go_until("task t1/helper")
         scenario.move("transfer started", "task t1", "report t1", "junk t1 0", "task t1", "report t1")
+        scenario.move("wait 1", "timer t1", "task t1", "report t1")
         (helper,) = (id for id in scenario.world.server.current if id.startswith("t1/helper"))
         scenario.move(f"terminate {helper}", f"send {helper} enqueue 1")
         scenario.go()
@@ -287,6 +318,7 @@ def task_terminated_after_its_thread_continued() -> None:
     with scenario_of("lead", [SPAWN], events=1) as scenario:
         scenario.go_until("task t1/task")
         scenario.move("transfer started", "task t1", "report t1", "junk t1 0", "task t1", "report t1")
+        scenario.move("wait 1", "timer t1", "task t1", "report t1")
         (task,) = (id for id in scenario.world.server.current if id.startswith("t1/task"))
         scenario.move(f"terminate {task}")
         scenario.go()
@@ -376,7 +408,19 @@ CASES = (
         cancelled_while_its_task_stops,
         "The thread continued as new with the signals that came with the cancel, and stayed open.",
         "cancel left behind",
-        "AssertionError",
+        "Violated: t1 has continued as new without its cancel",
+    ),
+    Case(
+        cancelled_by_a_flood_of_signals,
+        "The thread continued as new with the signals that came with the cancel, and stayed open.",
+        "cancel left behind in a long history",
+        "Violated: t1 has continued as new without its cancel",
+    ),
+    Case(
+        flooded_with_signals,
+        "The thread waited for something else than a signal before it continued as new, and its history grew for ever.",
+        "signals never settle",
+        "AssertionError: the thread did not continue as new",
     ),
     Case(
         terminated_delegate_is_woken,

@@ -23,19 +23,24 @@ from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.continue_as_new import unpack
 from wakeful.loop.thread.transcript import Transcript
 
+CANCEL_REQUESTED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED
 CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 SIGNALED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED
 
 
 def lost_by_snapshot(thread: Thread, execution: Execution) -> str:
-    """The fields that the next execution does not get as they were; empty if it gets all, or there is none."""
+    """What the next execution does not get as it was; empty if it gets all, or there is none.
+
+    It cannot get Temporal's cancel: an execution that has one must close itself.
+    """
     last = execution.history[-1]
     if last.event_type != CONTINUED:
         return ""
     (payload,) = last.workflow_execution_continued_as_new_event_attributes.input.payloads
     after = _comparable(unpack(json.loads(payload.data)[names.SNAPSHOT]).thread)
     before = _comparable(thread)
-    return ", ".join(name for name, value in before.items() if after[name] != value)
+    cancel = ["cancel"] if any(event.event_type == CANCEL_REQUESTED for event in execution.history) else []
+    return ", ".join([*cancel, *(name for name, value in before.items() if after[name] != value)])
 
 
 def _comparable(thread: Thread) -> dict[str, object]:

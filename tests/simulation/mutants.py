@@ -237,6 +237,16 @@ MUTANTS = (
         mutations.CANCEL_LEFT_BEHIND,
     ),
     Mutant(
+        "cancel left behind in a long history",
+        "A thread whose history has grown to twice its budget does not wait for a cancel that came with signals.",
+        mutations.CANCEL_LEFT_BEHIND_IN_A_LONG_HISTORY,
+    ),
+    Mutant(
+        "signals never settle",
+        "A thread that handles nothing but signals sets no timer, and never continues as new.",
+        mutations.SIGNALS_NEVER_SETTLE,
+    ),
+    Mutant(
         "end not marked",
         "A workflow that fails or is cancelled does not say that it has ended by itself, and how.",
         mutations.END_NOT_MARKED,

@@ -60,6 +60,7 @@ from wakeful_activities.sweep.resets import ResetSweep
 from wakeful_workflows.agent_run import NO_REQUEST
 from wakeful_workflows.alarm import Alarm
 from wakeful_workflows.archives import Archives
+from wakeful_workflows.continue_as_new import UnseenCancel
 from wakeful_workflows.early_activations import EarlyActivations
 from wakeful_workflows.history_estimate import HistoryEstimate
 from wakeful_workflows.visibility import Visibility
@@ -203,7 +204,12 @@ _continue_as_new_if_due = agent_run.AgentRun._continue_as_new_if_due
 
 
 def _continue_with_signals(run: agent_run.AgentRun, thread: Thread) -> None:
-    run._handled_signals = run._signals
+    run._unseen_cancel.is_possible = False
+    _continue_as_new_if_due(run, thread)
+
+
+def _continue_with_signals_if_long(run: agent_run.AgentRun, thread: Thread) -> None:
+    run._unseen_cancel.is_possible &= not run._history.exceeds(run._activities.worker.budget, times=2)
     _continue_as_new_if_due(run, thread)
 
 
@@ -316,6 +322,10 @@ FAILED_IS_TERMINATED = _together(
     (orphans, "has_ended", _has_completed),
 )
 CANCEL_LEFT_BEHIND = _replacing(agent_run.AgentRun, "_continue_as_new_if_due", _continue_with_signals)
+CANCEL_LEFT_BEHIND_IN_A_LONG_HISTORY = _replacing(
+    agent_run.AgentRun, "_continue_as_new_if_due", _continue_with_signals_if_long
+)
+SIGNALS_NEVER_SETTLE = _replacing(UnseenCancel, "wait", _nothing)
 END_NOT_MARKED = _replacing(Visibility, "mark_ended", _nothing)
 WOKEN_THREADS_NOT_SWEPT = _replacing(ResetSweep, "_find_resets", _no_resets)
 WOKEN_IS_RESET = _replacing(OrphanSweep, "_was_reset", _has_newer_execution)

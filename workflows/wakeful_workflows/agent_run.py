@@ -67,7 +67,7 @@ from wakeful_workflows.archives import Archives
 from wakeful_workflows.children import ChildCommand, Children
 from wakeful_workflows.closing import close, fail
 from wakeful_workflows.commands import Activities, priority_of, restore
-from wakeful_workflows.continue_as_new import Snapshots, is_possible
+from wakeful_workflows.continue_as_new import Snapshots, UnseenCancel, is_possible
 from wakeful_workflows.early_activations import EarlyActivations
 from wakeful_workflows.fork_points import ForkPoints
 from wakeful_workflows.history_estimate import CANCEL_REQUEST, HistoryEstimate
@@ -118,7 +118,7 @@ class AgentRun(Signals):
         self._restoring: RestoreInput | None = None
         self._is_cancelled = False
         """Temporal's own cancel has reached this execution."""
-        self._handled_signals = 0
+        self._unseen_cancel = UnseenCancel(self._history)
         workflow.register_random_seed_callback(lambda seed: self._facts.append(_reset(seed)))
         given = _decoded(request.payload)
         if isinstance(given, dict) and names.SNAPSHOT in given:
@@ -139,7 +139,9 @@ class AgentRun(Signals):
                 reason = failure_reason(error) or str(error)
                 await self._reject(given, Errored(value=reason, code=failure_code(error)))
         while True:
-            has_advanced = self._archives.take_news() or self._activities.worker.take_news() or bool(self._facts)
+            news = (self._archives.take_news(), self._activities.worker.take_news(), self._unseen_cancel.take_news())
+            has_advanced = any(news) or bool(self._facts)
+            self._unseen_cancel.take(self._facts, signals=self._signals, has_news=any(news))
             while self._facts:
                 self._take(self._advance(self._current(), self._facts.popleft()))
             thread = self._current()
@@ -265,10 +267,9 @@ class AgentRun(Signals):
         workflow task out again. What is too large to pass on is archived first.
         """
         worker = self._activities.worker
-        # The SDK lets signals be handled before a cancel that came with them, which would be left behind: unless the
-        # history has grown very long, a thread continues as new with the next fact.
-        has_signal, self._handled_signals = self._signals > self._handled_signals, self._signals
-        is_due = self._history.exceeds(worker.budget, times=2 if has_signal else 1)
+        # A cancel that came with signals would be left behind, so a thread continues as new with the next other fact.
+        # If the history has grown very long, it sets a timer for that.
+        is_due = self._history.exceeds(worker.budget, times=2 if self._unseen_cancel.is_possible else 1)
         if not is_due or self._archives.is_busy or isinstance(thread.stage, Done):
             return
         if self._is_cancelled:  # only this execution can close as cancelled
@@ -287,8 +288,12 @@ class AgentRun(Signals):
             segments,
             self._log.since(archived_events(segments)),
         )
-        if (packed := self._snapshots.pack(snapshot)) is not None:
-            workflow.continue_as_new({names.SNAPSHOT: packed})
+        if (packed := self._snapshots.pack(snapshot)) is None:
+            return
+        if self._unseen_cancel.is_possible:
+            self._unseen_cancel.wait()
+            return
+        workflow.continue_as_new({names.SNAPSHOT: packed})
 
     def _waits_for_archive(self) -> bool:
         """Whether commands wait until an archive is written, because the history has grown long meanwhile.
@@ -362,8 +367,8 @@ class AgentRun(Signals):
         return list(self._missing.values())
 
     def _can_continue(self) -> bool:
-        has_news = self._has_report or self._archives.has_news or self._activities.worker.has_news
-        if self._facts or has_news or self._may_perform():
+        has_news = self._archives.has_news or self._activities.worker.has_news or self._unseen_cancel.has_news
+        if self._facts or self._has_report or has_news or self._may_perform():
             return True
         return isinstance(self._current().stage, Done) and self._is_quiet() and not self._archives.is_busy
 
