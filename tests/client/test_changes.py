@@ -11,6 +11,8 @@ from wakeful import (
     Agent,
     Changed,
     ChangeRefused,
+    DecisionRefused,
+    OtherTenant,
     PermissionPolicy,
     Registry,
     RunStatus,
@@ -89,6 +91,42 @@ async def test_a_rule_that_was_remembered_is_listed_and_revoked(client: Client, 
     await until_status(client, thread_id, RunStatus.WAITING)  # it is asked about again
     with pytest.raises(ChangeRefused, match="the thread has no rule for 'pay'"):
         await client.revoke(thread_id, ["pay"], confirm=True)
+
+
+async def test_a_thread_of_another_tenant_is_not_changed_and_decides_nothing(
+    client: Client, temporal: TemporalClient, thread_id: str
+) -> None:
+    """B-660: by the client, which reads search attributes; by the thread itself, if it has no tenant; by commands."""
+    owned = f"{thread_id}-acme"
+    await client.send(owned, "pay", agent_id="a", tenant="acme")
+    await until_status(client, owned, RunStatus.WAITING)
+    await client.send(owned, "later", tenant="acme", message_id="m1", confirm=True)
+    await client.send(thread_id, "later", message_id="m1", confirm=True)
+    refused = "belongs to another tenant than 'beta', which the change is from"
+    for thread, error in ((owned, OtherTenant), (thread_id, ChangeRefused)):
+        with pytest.raises(error, match=f"rejected the change: .*{refused}"):
+            await client.edit(thread, "m1", "mine", tenant="beta", confirm=True)
+        with pytest.raises(error, match=refused):
+            await client.withdraw(thread, ["m1"], tenant="beta", confirm=True)
+        with pytest.raises(error, match=refused):
+            await client.revoke(thread, ["pay"], tenant="beta", confirm=True)
+    for thread, other in ((owned, OtherTenant), (thread_id, DecisionRefused)):
+        with pytest.raises(other, match="another tenant than 'beta', which the decision is from"):
+            await client.decide(thread, "1-1", "resume", tenant="beta", confirm=True)
+    address = temporal.service_client.config.target_host
+    for command in (
+        ["edit", owned, "m1", "mine"],
+        ["withdraw", owned, "m1"],
+        ["revoke", owned, "pay"],
+        ["approve", f"{owned}/1-1"],
+        ["deny", f"{owned}/1-1"],
+        ["decide", owned, "1-1", "resume"],
+    ):
+        ran = await wakeful(*command, "--tenant", "beta", address=address)
+        assert (ran.code, "belongs to another tenant than 'beta'" in ran.err) == (1, True), ran
+    assert [each.message.text for each in await client.queued(owned)] == ["later"]
+    assert await client.edit(owned, "m1", "rather this", tenant="acme", confirm=True) == Changed(("m1",), {})
+    assert await client.decide(owned, "1-1", "resume", tenant="acme", confirm=True) == "applied"
 
 
 async def test_commands_list_and_change_what_waits_and_what_is_allowed(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from pydantic import ValidationError
 
-from wakeful.contract.decisions import Decision, DecisionAction
+from wakeful.contract.decisions import Decision, DecisionAction, Decisions
 from wakeful.contract.errors import CallerError
 from wakeful.contract.messages import MESSAGE_LIMIT, InputMessage, Message, Role, TextBlock, ThinkingBlock, Visibility
 from wakeful.contract.model_settings import InferenceOverrides
@@ -24,6 +24,7 @@ from wakeful.contract.requests import (
     parse_budget_request,
     parse_cancel,
     parse_child_settled,
+    parse_decide,
     parse_decisions,
     parse_edit,
     parse_fork_point,
@@ -213,6 +214,32 @@ CANCEL = Decision(target="1-2", action=DecisionAction.CANCEL)
 )
 def test_decisions_come_alone_or_together(written: object, decisions: tuple[Decision, ...]) -> None:
     assert parse_decisions(written) == decisions
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"call_id": "1-1", "action": "resume", "tenant": "acme"},
+        {"decisions": [{"call_id": "1-1", "action": "resume"}], "tenant": "acme"},
+    ],
+    ids=["one", "a batch"],
+)
+def test_decisions_can_name_the_tenant_of_their_sender(written: object) -> None:
+    assert parse_decide(written) == Decisions(decisions=(RESUME,), tenant="acme")
+
+
+@pytest.mark.parametrize(
+    ("parse", "written"),
+    [
+        (parse_decide, {"call_id": "1-1", "action": "resume"}),
+        (parse_withdraw, {"message_ids": ["m1"]}),
+        (parse_edit, {"message": {"id": "m1", "content": "hi"}}),
+        (parse_revoke, {"tools": ["pay"]}),
+    ],
+)
+def test_the_name_of_a_senders_tenant_is_checked(parse: Callable[[object], object], written: dict[str, object]) -> None:
+    with pytest.raises(CallerError, match=r"tenant: .*1 to 200 printable characters"):
+        parse(written | {"tenant": ""})
 
 
 def test_every_signal_and_query_is_read_from_small_json() -> None:

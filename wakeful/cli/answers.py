@@ -38,6 +38,7 @@ class Answer:
     always: bool = False
     actor: str | None = None
     decision_id: str | None = None
+    tenant: str | None = None
 
     def decision(self, target: str, shown: PendingDecision | None) -> Decision:
         """The decision on one call, bound to the suspension and the arguments that were shown."""
@@ -144,9 +145,10 @@ async def send_answer(
         call = f": {printable(call_text(pending.tool_name, arguments))}"
     subject = printable(ticket_id(thread_id, target)) + call
     if isinstance(shown, NoAnswer):
-        return await _send_unconfirmed(client, thread_id, decision, subject, shown)
+        await client.decide_many(thread_id, [decision], tenant=answer.tenant)
+        return f"sent      {subject} (the decision waits in the run's history: {shown})"
     try:
-        status = await client.decide_many(thread_id, [decision], confirm=True)
+        status = await client.decide_many(thread_id, [decision], tenant=answer.tenant, confirm=True)
     except NoAnswer as error:
         return f"sent      {subject} ({error})"
     except DecisionRefused as error:  # it names the suspension that the decision is bound to
@@ -156,8 +158,3 @@ async def send_answer(
     if status == "repeated":
         return f"repeated  {subject} (it was applied before)"
     return f"{'approved' if answer.action is DecisionAction.RESUME else 'denied  '}  {subject}"
-
-
-async def _send_unconfirmed(client: Client, thread_id: str, decision: Decision, subject: str, silence: NoAnswer) -> str:
-    await client.decide_many(thread_id, [decision])
-    return f"sent      {subject} (the decision waits in the run's history: {silence})"

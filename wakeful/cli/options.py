@@ -107,6 +107,9 @@ TenantOption = Annotated[
         "--tenant", metavar="NAME", help="The tenant of the thread; one of another tenant refuses the message."
     ),
 ]
+SenderTenantOption = Annotated[
+    str | None, typer.Option("--tenant", metavar="NAME", help="Your tenant; a thread of another one refuses this.")
+]
 UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="The user for whom the run acts.")]
 MetadataOption = Annotated[
     list[str] | None,

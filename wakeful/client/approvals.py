@@ -18,8 +18,10 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.confirming import DecisionStatus, confirm
 from wakeful.client.queries import OPEN_RUNS, in_tree
+from wakeful.client.start import rejecting_invalid
 from wakeful.client.statuses import Statuses, Unanswered
 from wakeful.client.thread_reader import ThreadReader
+from wakeful.client.wake import check_tenant, describe
 from wakeful.contract import names
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.decisions import Decision, Decisions, ResumeMode, SuspensionTicket
@@ -139,22 +141,32 @@ async def pending_decisions(
 
 
 async def decide(
-    reader: ThreadReader, thread_id: str, decisions: Sequence[Decision], *, is_confirmed: bool
+    reader: ThreadReader,
+    thread_id: str,
+    decisions: Sequence[Decision],
+    *,
+    is_confirmed: bool,
+    tenant: str | None = None,
 ) -> DecisionStatus | None:
     """Send decisions as one signal, and, if it is to be confirmed, wait for what becomes of them.
 
     Raises:
         CallerError: there are none, or they are too large.
         DecisionRefused: they changed nothing; only if it is to be confirmed.
+        OtherTenant: the thread belongs to another tenant than the decider.
         NoAnswer: no worker has handled the signal in time; only if it is to be confirmed.
     """
     if not decisions:
         raise CallerError("there is no decision to send")
     named = tuple(map(_with_id, decisions))
-    signal = named[0] if len(named) == 1 else Decisions(decisions=named)
+    with rejecting_invalid():
+        batch = Decisions(decisions=named, tenant=tenant)
+    signal = named[0] if len(named) == 1 and tenant is None else batch
     size = len(signal.model_dump_json().encode(errors="surrogatepass"))
     if size > SIGNAL_LIMIT:
         raise CallerError(f"the decision has {size:,} bytes, but the limit is {SIGNAL_LIMIT:,}: shorten it")
+    if tenant is not None:
+        check_tenant(await describe(reader.temporal, thread_id), tenant, sent="decision")
     try:
         await reader.temporal.get_workflow_handle(thread_id).signal(names.SIGNAL_DECIDE, signal)
     except RPCError as error:

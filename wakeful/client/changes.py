@@ -12,7 +12,7 @@ from temporalio.service import RPCError
 
 from wakeful.client.confirming import confirm_change
 from wakeful.client.thread_reader import ThreadReader
-from wakeful.client.wake import describe
+from wakeful.client.wake import check_tenant, describe
 from wakeful.contract import names
 from wakeful.contract.errors import ChangeRefused
 from wakeful.contract.outcomes import OutcomeStatus, remembered_id
@@ -43,11 +43,14 @@ async def change(reader: ThreadReader, thread_id: str, request: ChangeRequest, *
 
     Raises:
         ChangeRefused: the thread is closed; or, if it is to be confirmed, nothing has changed.
+        OtherTenant: the thread belongs to another tenant than the request names.
         CannotDecode: the thread needs a payload codec, and this client has none.
         NoAnswer: no worker has handled the signal in time; only if it is to be confirmed.
     """
     request = request if request.request_id else request.model_copy(update={"request_id": uuid.uuid4().hex})
-    await describe(reader.temporal, thread_id)  # without the thread's codec, an edit would be stored in the clear
+    # Without the thread's codec, an edit would be stored in the clear.
+    described = await describe(reader.temporal, thread_id)
+    check_tenant(described, request.tenant, sent="change")
     try:
         await reader.temporal.get_workflow_handle(thread_id).signal(_SIGNALS[type(request)], request)
     except RPCError as error:

@@ -364,6 +364,7 @@ class Client:
         always: bool = False,
         decision_id: str | None = None,
         actor: str | None = None,
+        tenant: str | None = None,
         confirm: bool = False,
     ) -> DecisionStatus | None:
         """Answer a suspended tool call, by its id or by its suspension's.
@@ -376,9 +377,11 @@ class Client:
             arguments_digest: of the arguments that the decider saw; if they have changed, the decision is rejected.
             always: also allow such calls on this thread from now on.
             decision_id: sending a decision with the same id again has no effect.
+            tenant: yours, as for `send`: a thread of another tenant refuses the decision.
 
         Raises:
             CallerError: the result or the arguments are too large.
+            OtherTenant: the thread belongs to another tenant, as for `send`.
             DecisionRefused: with `confirm`, when it changed nothing.
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be applied.
         """
@@ -394,18 +397,19 @@ class Client:
                 decision_id=decision_id or uuid.uuid4().hex,
                 actor=actor,
             )
-        return await decide(self.reader, thread_id, (decision,), is_confirmed=confirm)
+        return await decide(self.reader, thread_id, (decision,), is_confirmed=confirm, tenant=tenant)
 
     async def decide_many(
-        self, thread_id: str, decisions: Sequence[Decision], *, confirm: bool = False
+        self, thread_id: str, decisions: Sequence[Decision], *, tenant: str | None = None, confirm: bool = False
     ) -> DecisionStatus | None:
         """Answer several suspended calls of one thread: all of them, or none if one decision cannot be applied.
 
         Raises:
+            OtherTenant: the thread belongs to another tenant, as for `send`.
             DecisionRefused: with `confirm`, when they changed nothing.
             NoAnswer: with `confirm`, when no worker has handled them in time; they are in history, and will be applied.
         """
-        return await decide(self.reader, thread_id, decisions, is_confirmed=confirm)
+        return await decide(self.reader, thread_id, decisions, is_confirmed=confirm, tenant=tenant)
 
     async def submit(
         self,
@@ -430,7 +434,13 @@ class Client:
         return await read_queued(self.reader, thread_id)
 
     async def withdraw(
-        self, thread_id: str, message_ids: Sequence[str], *, request_id: str | None = None, confirm: bool = False
+        self,
+        thread_id: str,
+        message_ids: Sequence[str],
+        *,
+        request_id: str | None = None,
+        tenant: str | None = None,
+        confirm: bool = False,
     ) -> Changed | None:
         """Withdraw messages that no run has read; a run that a message interrupts is cancelled nevertheless.
 
@@ -439,13 +449,15 @@ class Client:
 
         Args:
             request_id: sending a request with the same id again has no effect.
+            tenant: yours, as for `send`: a thread of another tenant refuses the request.
 
         Raises:
             ChangeRefused: the thread is closed; with `confirm`, also when no message was withdrawn.
+            OtherTenant: the thread belongs to another tenant, as for `send`.
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be handled.
         """
         with rejecting_invalid():
-            request = WithdrawRequest(message_ids=tuple(message_ids), request_id=request_id)
+            request = WithdrawRequest(message_ids=tuple(message_ids), request_id=request_id, tenant=tenant)
         return await change(self.reader, thread_id, request, is_confirmed=confirm)
 
     async def edit(
@@ -455,22 +467,26 @@ class Client:
         message: str | InputMessage,
         *,
         request_id: str | None = None,
+        tenant: str | None = None,
         confirm: bool = False,
     ) -> Changed | None:
         """Replace a message that no run has read; it keeps its id and its place.
 
         Args:
             request_id: sending a request with the same id again has no effect.
+            tenant: yours, as for `send`: a thread of another tenant refuses the request.
             confirm: wait until the thread has handled it, to see whether it came too late.
 
         Raises:
             CallerError: the message is too large.
             ChangeRefused: the thread is closed; with `confirm`, also when the message was not edited.
+            OtherTenant: the thread belongs to another tenant, as for `send`.
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be handled.
         """
         with rejecting_invalid():
             written = InputMessage(content=message) if isinstance(message, str) else message
-            request = EditRequest(message=written.model_copy(update={"id": message_id}), request_id=request_id)
+            edited = written.model_copy(update={"id": message_id})
+            request = EditRequest(message=edited, request_id=request_id, tenant=tenant)
         return await change(self.reader, thread_id, request, is_confirmed=confirm)
 
     async def permissions(self, thread_id: str) -> PermissionsView:
@@ -478,7 +494,13 @@ class Client:
         return await self.reader.query(thread_id, names.QUERY_PERMISSIONS, PermissionsView)
 
     async def revoke(
-        self, thread_id: str, tools: Sequence[str], *, request_id: str | None = None, confirm: bool = False
+        self,
+        thread_id: str,
+        tools: Sequence[str],
+        *,
+        request_id: str | None = None,
+        tenant: str | None = None,
+        confirm: bool = False,
     ) -> Changed | None:
         """Revoke rules that decisions with `always` have added to the thread, by their `tool`.
 
@@ -486,14 +508,16 @@ class Client:
 
         Args:
             request_id: sending a request with the same id again has no effect.
+            tenant: yours, as for `send`: a thread of another tenant refuses the request.
             confirm: wait until the thread has handled it, and return which rules are revoked.
 
         Raises:
             ChangeRefused: the thread is closed; with `confirm`, also when no rule was revoked.
+            OtherTenant: the thread belongs to another tenant, as for `send`.
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be handled.
         """
         with rejecting_invalid():
-            request = RevokeRequest(tools=tuple(tools), request_id=request_id)
+            request = RevokeRequest(tools=tuple(tools), request_id=request_id, tenant=tenant)
         return await change(self.reader, thread_id, request, is_confirmed=confirm)
 
     async def cancel(self, thread_id: str, *, reason: str | None = None) -> None:

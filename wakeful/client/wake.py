@@ -73,8 +73,7 @@ async def signal_or_wake(
     if described is not None:
         await check_codec(temporal.data_converter, described)
     if described is not None and described.status is WorkflowExecutionStatus.RUNNING:
-        if signal.tenant is not None and described.typed_search_attributes.get(_TENANT, signal.tenant) != signal.tenant:
-            raise OtherTenant(thread_id, signal.tenant)
+        check_tenant(described, signal.tenant)
         if await _signal(temporal, thread_id, signal) and not await _came_too_late(temporal, described, signal):
             return
         # It closed in between. If it got the signal, that is a repeat in the execution that wakes the thread.
@@ -96,6 +95,17 @@ async def signal_or_wake(
         )
     except RPCError as error:
         raise error_of(error, thread_id) from error
+
+
+def check_tenant(described: Described | None, tenant: str | None, *, sent: str = "message") -> None:
+    """Raise `OtherTenant` if search attributes show that a thread belongs to another tenant than the sender.
+
+    A thread without them, or that has no tenant, refuses what is sent itself.
+    """
+    if described is None or tenant is None:
+        return
+    if described.typed_search_attributes.get(_TENANT, tenant) != tenant:
+        raise OtherTenant(described.id, tenant, sent=sent)
 
 
 def temporal_priority(request: RunRequest) -> Priority:

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, AliasChoices, Field, JsonValue
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
-from wakeful.contract.limits import cut, within
+from wakeful.contract.limits import Name, cut, within
 from wakeful.contract.messages import ToolCall
 
 RESULT_LIMIT = 256_000
@@ -135,6 +135,18 @@ class Decisions(Written):
     """A batch of decisions that is applied or rejected as a whole."""
 
     decisions: tuple[Decision, ...]
+    tenant: Maybe[Name] = None
+    """Of the sender. They are refused if the thread belongs to another; without one, they count as the thread's own."""
+
+
+class SingleDecision(Decision):
+    """A decision that is sent alone, with the tenant of its sender."""
+
+    tenant: Maybe[Name] = None
+
+    def as_batch(self) -> Decisions:
+        decision = Decision(**{name: getattr(self, name) for name in Decision.model_fields})
+        return Decisions(decisions=(decision,), tenant=self.tenant)
 
 
 class Refusal(Wire):

@@ -63,18 +63,27 @@ class DecisionRefused(CallerError):
 class MessageRefused(CallerError):
     """The thread rejected a message; no run reads it."""
 
-    def __init__(self, thread_id: str, reason: str) -> None:
-        super().__init__(f"thread {thread_id!r} rejected the message: {reason}")
+    def __init__(self, thread_id: str, reason: str, *, sent: str = "message") -> None:
+        super().__init__(f"thread {thread_id!r} rejected the {sent}: {reason}")
         self.thread_id = thread_id
         self.reason = reason
 
 
 class OtherTenant(MessageRefused):
-    """The thread belongs to another tenant than the message, or than the request that starts it over."""
+    """The thread belongs to another tenant than a message, a change or a decision, or than a request to start it over.
 
-    def __init__(self, thread_id: str, tenant: str | None) -> None:
-        named = f"another tenant than {tenant!r}, which the message is from"
-        super().__init__(thread_id, f"the thread belongs to {'a tenant: name it' if tenant is None else named}")
+    Args:
+        sent: what the sender has sent.
+    """
+
+    def __init__(self, thread_id: str, tenant: str | None, *, sent: str = "message") -> None:
+        reason = "the thread belongs to a tenant: name it" if tenant is None else other_tenant_reason(tenant, sent)
+        super().__init__(thread_id, reason, sent=sent)
+
+
+def other_tenant_reason(tenant: str, sent: str) -> str:
+    """Why a thread refuses what a client of this tenant has sent."""
+    return f"the thread belongs to another tenant than {tenant!r}, which the {sent} is from"
 
 
 class ThreadBusy(CallerError):

@@ -6,7 +6,9 @@ or could be written and never be read again, so it is refused, cut or kept waiti
 
 import json
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator
 
 from wakeful.contract.base import json_bytes
 
@@ -52,6 +54,9 @@ def valid_name(name: str) -> str:
     if not 0 < len(name) <= NAME_LENGTH or not name.isprintable() or name != name.strip():
         raise ValueError(f"it must have 1 to {NAME_LENGTH} printable characters, and no space at its ends")
     return name
+
+
+Name = Annotated[str, AfterValidator(valid_name)]
 
 
 def valid_metadata(metadata: dict[str, Any]) -> dict[str, Any]:

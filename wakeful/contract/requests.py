@@ -7,9 +7,9 @@ from pydantic import AfterValidator, BaseModel, Field, JsonValue, TypeAdapter, V
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.budgets import Budget
-from wakeful.contract.decisions import Decision, Decisions
+from wakeful.contract.decisions import Decision, Decisions, SingleDecision
 from wakeful.contract.errors import CallerError, validation_problems
-from wakeful.contract.limits import cut, depth_problem, valid_metadata, valid_name, within
+from wakeful.contract.limits import Name, cut, depth_problem, valid_metadata, within
 from wakeful.contract.mail import AgentMessage, Mail, ReturnedMessage, TaskEvent
 from wakeful.contract.messages import InputMessage, fitting
 from wakeful.contract.missing import MissingReport
@@ -29,7 +29,6 @@ from wakeful.contract.runs import (
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult, SubagentContext
 from wakeful.contract.tools import FrontendTool
 
-Name = Annotated[str, AfterValidator(valid_name)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(valid_metadata)]
 
 SETTINGS_BYTES = 150_000
@@ -193,12 +192,16 @@ CHANGES = 500
 RequestId = Maybe[Annotated[str, Field(max_length=ID_LENGTH)]]
 """The id under which the `outcomes` query has what became of a request; sending it again has no effect."""
 
+SenderTenant = Maybe[Name]
+"""A thread of another tenant refuses the request; without one, it counts as the thread's own."""
+
 
 class WithdrawRequest(Written):
     """Withdraw messages that no run has read."""
 
     message_ids: Annotated[tuple[str, ...], Field(min_length=1, max_length=CHANGES)]
     request_id: RequestId = None
+    tenant: SenderTenant = None
 
 
 class EditRequest(Written):
@@ -206,6 +209,7 @@ class EditRequest(Written):
 
     message: InputMessage
     request_id: RequestId = None
+    tenant: SenderTenant = None
 
     @model_validator(mode="after")
     def _names_a_message(self) -> "EditRequest":
@@ -220,6 +224,7 @@ class RevokeRequest(Written):
     tools: Annotated[tuple[str, ...], Field(min_length=1, max_length=CHANGES)]
     """The rules, by their `tool`."""
     request_id: RequestId = None
+    tenant: SenderTenant = None
 
 
 MAX_PAGE = 1000
@@ -259,13 +264,18 @@ def parse_submission(written: object) -> Submission:
 
 
 def parse_decisions(written: object) -> tuple[Decision, ...]:
+    """The decisions in the payload of the `decide` signal."""
+    return parse_decide(written).decisions
+
+
+def parse_decide(written: object) -> Decisions:
     """The payload of the `decide` signal: one decision, or `{"decisions": [...]}` to apply together."""
     example = '{"call_id": "1-1", "action": "resume"}'
     if isinstance(written, dict) and "decisions" in written:
-        return _parse(Decisions, written, example=example).decisions
+        return _parse(Decisions, written, example=example)
     if isinstance(written, list):
-        return _parse(Decisions, {"decisions": written}, example=example).decisions
-    return (_parse(Decision, written, example=example),)
+        return _parse(Decisions, {"decisions": written}, example=example)
+    return _parse(SingleDecision, written, example=example).as_batch()
 
 
 def parse_cancel(written: object) -> CancelRequest:

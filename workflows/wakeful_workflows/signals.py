@@ -17,7 +17,7 @@ from wakeful.contract.requests import (
     parse_budget_request,
     parse_cancel,
     parse_child_settled,
-    parse_decisions,
+    parse_decide,
     parse_edit,
     parse_mail,
     parse_mail_returned,
@@ -122,19 +122,24 @@ def _submitted(payload: object) -> Fact:
     )
 
 
+def _decisions(payload: object) -> Fact:
+    request = parse_decide(payload)
+    return DecisionsReceived(request.decisions, request.tenant)
+
+
 def _withdrawal(payload: object) -> Fact:
     request = parse_withdraw(payload)
-    return WithdrawalRequested(request.message_ids, request.request_id)
+    return WithdrawalRequested(request.message_ids, request.request_id, request.tenant)
 
 
 def _edit(payload: object) -> Fact:
     request = parse_edit(payload)
-    return EditRequested(request.message, request.request_id)
+    return EditRequested(request.message, request.request_id, request.tenant)
 
 
 def _revocation(payload: object) -> Fact:
     request = parse_revoke(payload)
-    return RevocationRequested(request.tools, request.request_id)
+    return RevocationRequested(request.tools, request.request_id, request.tenant)
 
 
 def _mail_returned(payload: object) -> Fact:
@@ -144,7 +149,7 @@ def _mail_returned(payload: object) -> Fact:
 
 _PARSERS: Mapping[str, Callable[[object], Fact]] = {
     names.SIGNAL_SUBMIT: _submitted,
-    names.SIGNAL_DECIDE: lambda payload: DecisionsReceived(parse_decisions(payload)),
+    names.SIGNAL_DECIDE: _decisions,
     names.SIGNAL_CANCEL: lambda payload: CancelRequested(parse_cancel(payload).reason),
     names.SIGNAL_CLOSE: lambda payload: CancelRequested(parse_cancel(payload).reason, close=True),
     names.SIGNAL_UNDELIVERED: lambda payload: UndeliveredRequested(parse_undelivered_request(payload).action),

@@ -26,20 +26,43 @@ from tests.loop.driving import (
     call,
     input_message,
     ok,
+    pending,
+    resume,
     says,
 )
 from wakeful.contract.base import replace
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.decisions import Refusal
 from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender
-from wakeful.contract.names import RECIPIENT_OF_OTHER_TENANT, SIGNAL_DELIVER, SIGNAL_MAIL_RETURNED, SIGNAL_SUBMIT
+from wakeful.contract.messages import InputMessage
+from wakeful.contract.names import (
+    RECIPIENT_OF_OTHER_TENANT,
+    SIGNAL_DECIDE,
+    SIGNAL_DELIVER,
+    SIGNAL_EDIT,
+    SIGNAL_MAIL_RETURNED,
+    SIGNAL_REVOKE,
+    SIGNAL_SUBMIT,
+    SIGNAL_WITHDRAW,
+)
 from wakeful.contract.outcomes import OutcomeStatus
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.requests import Fork, RunRequest
 from wakeful.contract.runs import OnBusy, Priority, RunMode, ThreadMode
 from wakeful.loop.machine.commands import ResolveAgent, SendSignal, StartChild, StartTask
-from wakeful.loop.machine.facts import Delivered, MailReceived, MailReturned, MessagesSubmitted, WorkFailed
-from wakeful.loop.machine.state import KEPT_STARTERS
+from wakeful.loop.machine.facts import (
+    ChangeFact,
+    DecisionsReceived,
+    Delivered,
+    EditRequested,
+    MailReceived,
+    MailReturned,
+    MessagesSubmitted,
+    RevocationRequested,
+    WithdrawalRequested,
+    WorkFailed,
+)
+from wakeful.loop.machine.state import KEPT_STARTERS, Advance
 from wakeful.loop.thread.continue_as_new import pending_commands
 from wakeful.loop.thread.opening import begin, other_tenant
 from wakeful.loop.thread.submissions import OTHER_USER
@@ -310,6 +333,62 @@ def test_a_message_of_the_same_tenant_or_without_one_is_accepted(tenant: str | N
     driver = acme()
     driver.feed(submitted("m1", tenant=tenant))
     assert (driver.queued, driver.thread.refusals) == (["m1"], ())
+
+
+def waiting_for_a_decision() -> Driver:
+    """A thread of acme with a suspended call, a queued message and a rule of its own."""
+    driver = acme()
+    driver.model(asks(call("c1")))
+    driver.tool("c1", pending("s1"))
+    driver.feed(submitted("m1", tenant="acme"))
+    driver.last = Advance(replace(driver.thread, permissions=(Rule(tool="pay", behavior=Behavior.ALLOW),)))
+    return driver
+
+
+OF_CLIENTS: dict[str, ChangeFact | DecisionsReceived] = {
+    SIGNAL_WITHDRAW: WithdrawalRequested(("m1",), "x1"),
+    SIGNAL_EDIT: EditRequested(InputMessage(content="mine", id="m1"), "x1"),
+    SIGNAL_REVOKE: RevocationRequested(("pay",), "x1"),
+    SIGNAL_DECIDE: DecisionsReceived((resume("c1", id="x1"),)),
+}
+
+
+@pytest.mark.parametrize("signal", OF_CLIENTS)
+def test_a_change_and_a_decision_of_another_tenant_are_refused(signal: str) -> None:
+    """B-660"""
+    driver = waiting_for_a_decision()
+    before = driver.thread
+    driver.feed(replace(OF_CLIENTS[signal], tenant="beta"))
+    sent = "decision" if signal == SIGNAL_DECIDE else "change"
+    reason = f"the thread belongs to another tenant than 'beta', which the {sent} is from"
+    assert driver.last.commands == ()
+    assert driver.thread.refusals == (Refusal(signal=signal, reason=reason, at=driver.now),)
+    outcome = driver.thread.outcomes[-1]
+    assert (outcome.id, outcome.status, outcome.reason) == ("x1", OutcomeStatus.REFUSED, reason)
+    now = driver.thread
+    assert now == replace(before, refusals=now.refusals, outcomes=now.outcomes, counters=now.counters)
+
+
+@pytest.mark.parametrize("tenant", ["acme", None])
+@pytest.mark.parametrize("signal", OF_CLIENTS)
+def test_a_change_and_a_decision_of_the_same_tenant_or_without_one_are_applied(signal: str, tenant: str | None) -> None:
+    """B-660"""
+    driver = waiting_for_a_decision()
+    driver.feed(replace(OF_CLIENTS[signal], tenant=tenant))
+    assert (status_of(driver, "x1"), driver.thread.refusals) == (OutcomeStatus.APPLIED, ())
+
+
+@pytest.mark.parametrize("signal", OF_CLIENTS)
+def test_another_tenant_does_not_alter_what_became_of_a_request_by_its_id(signal: str) -> None:
+    """B-660"""
+    driver = waiting_for_a_decision()
+    driver.feed(OF_CLIENTS[signal], replace(OF_CLIENTS[signal], tenant="beta"))
+    assert status_of(driver, "x1") is OutcomeStatus.APPLIED
+
+
+def status_of(driver: Driver, id: str) -> OutcomeStatus:
+    (outcome,) = [outcome for outcome in driver.thread.outcomes if outcome.id == id]
+    return outcome.status
 
 
 def test_a_thread_that_has_ended_keeps_no_message_of_another_tenant() -> None:

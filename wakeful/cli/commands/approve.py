@@ -14,6 +14,7 @@ def approve(
     always: Annotated[bool, typer.Option("--always", help="Also allow such calls on this thread from now on.")] = False,
     reason: options.ReasonOption = None,
     actor: options.ActorOption = None,
+    tenant: options.SenderTenantOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     client_factory: options.ClientOption = None,
@@ -30,5 +31,6 @@ def approve(
         arguments=parse_json_object("--arguments", arguments),
         always=always,
         actor=actor or current_user(),
+        tenant=tenant,
     )
     answer_tickets(tickets, answer, options.Cluster(address, namespace, client_factory))

@@ -26,6 +26,7 @@ def decide(
         str | None, typer.Option(metavar="ID", help="Makes the decision idempotent: a repeated ID is ignored.")
     ] = None,
     actor: options.ActorOption = None,
+    tenant: options.SenderTenantOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     client_factory: options.ClientOption = None,
@@ -41,6 +42,7 @@ def decide(
         result=parse_json("--result", result),
         reason=reason,
         actor=actor or current_user(),
+        tenant=tenant,
         decision_id=decision_id,
     )
 

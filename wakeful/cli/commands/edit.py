@@ -16,6 +16,7 @@ def edit(
     thread: options.ThreadArgument,
     message: Annotated[str, typer.Argument(metavar="MESSAGE", help="The message's id, as `wakeful queue` prints it.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What the message says instead.")],
+    tenant: options.SenderTenantOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     client_factory: options.ClientOption = None,
@@ -25,7 +26,7 @@ def edit(
     from wakeful.cli.session import with_client
 
     async def go(client: Client) -> list[str]:
-        return await change_lines("edited:", client.edit(thread, message, text, confirm=True))
+        return await change_lines("edited:", client.edit(thread, message, text, tenant=tenant, confirm=True))
 
     for line in with_client(options.Cluster(address, namespace, client_factory), go):
         print(line)

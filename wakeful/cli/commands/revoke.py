@@ -17,6 +17,7 @@ def revoke(
     rules: Annotated[
         list[str], typer.Argument(metavar="RULE", help="Rules of the thread, as `wakeful permissions` prints them.")
     ],
+    tenant: options.SenderTenantOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     client_factory: options.ClientOption = None,
@@ -29,7 +30,7 @@ def revoke(
     from wakeful.cli.session import with_client
 
     async def go(client: Client) -> list[str]:
-        return await change_lines("revoked:", client.revoke(thread, rules, confirm=True))
+        return await change_lines("revoked:", client.revoke(thread, rules, tenant=tenant, confirm=True))
 
     for line in with_client(options.Cluster(address, namespace, client_factory), go):
         print(line)

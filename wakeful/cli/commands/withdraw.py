@@ -18,6 +18,7 @@ def withdraw(
         list[str] | None, typer.Argument(metavar="MESSAGE", help="Ids of messages, as `wakeful queue` prints them.")
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Withdraw every message that waits.")] = False,
+    tenant: options.SenderTenantOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     client_factory: options.ClientOption = None,
@@ -37,7 +38,7 @@ def withdraw(
         named = messages or [each.message.id for each in await client.queued(thread) if not each.mail]
         if not named:
             return [f"thread {thread}: no message waits"]
-        return await change_lines("withdrawn:", client.withdraw(thread, named, confirm=True))
+        return await change_lines("withdrawn:", client.withdraw(thread, named, tenant=tenant, confirm=True))
 
     for line in with_client(options.Cluster(address, namespace, client_factory), go):
         print(line)

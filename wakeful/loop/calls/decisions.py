@@ -27,9 +27,17 @@ from wakeful.loop.calls.batch import (
 from wakeful.loop.calls.commit import batch_of, move, within_room
 from wakeful.loop.calls.tool_calls import continue_batch
 from wakeful.loop.machine.events import run_start
+from wakeful.loop.machine.facts import DecisionsReceived
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Cancelling, Done, Idle
 from wakeful.loop.machine.state import KEPT_RULES, Advance, Thread
-from wakeful.loop.thread.outcomes import record_applied, record_held, record_repeated, refuse_decisions, was_applied
+from wakeful.loop.thread.outcomes import (
+    record_applied,
+    record_held,
+    record_repeated,
+    refuse_decisions,
+    tenant_problem,
+    was_applied,
+)
 from wakeful.loop.thread.waiting import no_room_for_batch
 
 _NO_ROOM = (
@@ -56,8 +64,11 @@ class Refuse:
 Judgement = Apply | Hold | Refuse
 
 
-def on_decisions_received(thread: Thread, batch: tuple[Decision, ...], *, now: int) -> Advance:
+def on_decisions_received(thread: Thread, received: DecisionsReceived, *, now: int) -> Advance:
     """Take a batch; `judge_held`, which follows every fact, applies or rejects it. After the run only a repeat fits."""
+    batch = received.decisions
+    if (reason := tenant_problem(thread, received.tenant, "decision")) is not None:
+        return refuse_decisions(thread, batch, reason, now=now)
     if thread.run is not None and not isinstance(thread.stage, Done | Idle):
         if isinstance(judge(thread, batch), Hold) and (reason := no_room_for_batch(thread, batch)) is not None:
             return refuse_decisions(thread, batch, reason, now=now)

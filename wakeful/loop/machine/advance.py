@@ -113,8 +113,8 @@ def advance(thread: Thread, fact: Fact, *, now: int) -> Advance:
             moved = budgets.on_budget_requested(thread, request, now=now)
         case BudgetGranted(grant=grant):
             moved = budgets.on_budget_granted(thread, grant, now=now).then(_continue_after_grant, now=now)
-        case DecisionsReceived(decisions=batch):
-            moved = decisions.on_decisions_received(thread, batch, now=now)
+        case DecisionsReceived():
+            moved = decisions.on_decisions_received(thread, fact, now=now)
         case MessagesSubmitted():
             moved = _on_messages_submitted(thread, fact, now=now)
         case WithdrawalRequested() | EditRequested() | RevocationRequested():
@@ -274,8 +274,8 @@ def _on_messages_submitted(thread: Thread, fact: MessagesSubmitted, *, now: int)
 def _on_late_fact(thread: Thread, fact: SignalFact | LateChildFact, *, now: int) -> Advance:
     """A fact after the end: the thread keeps messages and mail for the execution that wakes it."""
     match fact:
-        case DecisionsReceived(decisions=batch):
-            return decisions.on_decisions_received(thread, batch, now=now)
+        case DecisionsReceived():
+            return decisions.on_decisions_received(thread, fact, now=now)
         case MessagesSubmitted():
             return submissions.accept_late(thread, fact, "the run has ended", now=now).then(ending.list_unread)
         case WithdrawalRequested() | EditRequested() | RevocationRequested():

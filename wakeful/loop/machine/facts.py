@@ -156,6 +156,7 @@ class BudgetGranted:
 @dataclass(frozen=True)
 class DecisionsReceived:
     decisions: tuple[Decision, ...]
+    tenant: str | None = None
 
 
 @dataclass(frozen=True)
@@ -202,6 +203,7 @@ class WithdrawalRequested:
 
     message_ids: tuple[str, ...]
     request_id: str | None = None
+    tenant: str | None = None
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,7 @@ class EditRequested:
 
     message: InputMessage
     request_id: str | None = None
+    tenant: str | None = None
 
 
 @dataclass(frozen=True)
@@ -218,6 +221,7 @@ class RevocationRequested:
 
     tools: tuple[str, ...]
     request_id: str | None = None
+    tenant: str | None = None
 
 
 ChangeFact = WithdrawalRequested | EditRequested | RevocationRequested

@@ -18,18 +18,16 @@ from wakeful.loop.machine.facts import ChangeFact, EditRequested, RevocationRequ
 from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.thread import ending
-from wakeful.loop.thread.outcomes import record_change, record_messages, repeated_change
+from wakeful.loop.thread.outcomes import record_change, record_messages, repeated_change, tenant_problem
 from wakeful.loop.thread.submissions import source_of
 from wakeful.loop.thread.waiting import no_room_for
 
 
 def on_change_requested(thread: Thread, request: ChangeFact, *, now: int) -> Advance:
     """Apply a change, as far as it does not come too late. A change that was applied before is a no-op."""
-    subjects: list[str] = []
-    for subject in dict.fromkeys(_subjects(request)):
-        repeated = repeated_change(thread, request.request_id, subject)
-        thread = thread if repeated is None else repeated
-        subjects += [subject] if repeated is None else []
+    if (reason := tenant_problem(thread, request.tenant, "change")) is not None:
+        return refuse_change(thread, request, reason, now=now)
+    thread, subjects = _without_repeats(thread, request)
     match request:
         case WithdrawalRequested():
             return _withdraw(thread, request, subjects, now=now)
@@ -42,11 +40,22 @@ def on_change_requested(thread: Thread, request: ChangeFact, *, now: int) -> Adv
 
 
 def refuse_change(thread: Thread, request: ChangeFact, reason: str, *, now: int) -> Advance:
-    """Refuse all of a change."""
+    """Refuse all of a change, except what was applied before."""
+    thread, subjects = _without_repeats(thread, request)
     moved = Advance(thread)
-    for subject in dict.fromkeys(_subjects(request)):
+    for subject in subjects:
         moved = moved.then(_refuse, request, subject, reason, now=now)
     return moved
+
+
+def _without_repeats(thread: Thread, request: ChangeFact) -> tuple[Thread, list[str]]:
+    """What a change names, each once, without that to which it was applied before: it is counted there."""
+    subjects: list[str] = []
+    for subject in dict.fromkeys(_subjects(request)):
+        repeated = repeated_change(thread, request.request_id, subject)
+        thread = thread if repeated is None else repeated
+        subjects += [subject] if repeated is None else []
+    return thread, subjects
 
 
 def _subjects(request: ChangeFact) -> tuple[str, ...]:

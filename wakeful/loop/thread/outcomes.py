@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from wakeful.contract.base import replace
 from wakeful.contract.decisions import Decision
+from wakeful.contract.errors import other_tenant_reason
 from wakeful.contract.limits import cut
 from wakeful.contract.names import SIGNAL_DECIDE, SIGNAL_SUBMIT
 from wakeful.contract.outcomes import REASON_LENGTH, Outcome, OutcomeStatus, remembered_id
@@ -48,6 +49,11 @@ def count_repeats(thread: Thread, ids: Iterable[str]) -> Thread:
     repeated = frozenset(map(remembered_id, ids))
     known = (outcome for outcome in thread.outcomes if outcome.id in repeated and outcome.is_accepted_message)
     return record(thread, map(_repeated, known))
+
+
+def tenant_problem(thread: Thread, tenant: str | None, sent: str) -> str | None:
+    """Why the thread refuses what a client of this tenant has sent; a client that names none is the thread's own."""
+    return None if tenant in (None, thread.identity.tenant) else other_tenant_reason(tenant, sent)
 
 
 def refuse_messages(thread: Thread, ids: Iterable[str], reason: str, *, now: int) -> Advance:

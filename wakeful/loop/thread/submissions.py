@@ -20,7 +20,7 @@ from wakeful.loop.machine.events import run_start
 from wakeful.loop.machine.facts import MessagesSubmitted, Submitted
 from wakeful.loop.machine.stages import AwaitingTasks, Done, Idle, Resolving
 from wakeful.loop.machine.state import Advance, Ledger, Run, Thread
-from wakeful.loop.thread.outcomes import accepted_ids, count_repeats, record_messages, refuse_messages
+from wakeful.loop.thread.outcomes import accepted_ids, count_repeats, record_messages, refuse_messages, tenant_problem
 from wakeful.loop.thread.waiting import no_room_for
 
 INLINE_BYTES = 2_000
@@ -60,8 +60,7 @@ def refuse_submitted(thread: Thread, fact: MessagesSubmitted, reason: str, *, no
 
 def accept(thread: Thread, fact: MessagesSubmitted, *, now: int) -> Advance:
     """Accept the messages of the newest `submit` signal, unless their sender belongs to another tenant."""
-    if fact.tenant is not None and fact.tenant != thread.identity.tenant:
-        reason = f"the thread belongs to another tenant than {fact.tenant!r}, which the message is from"
+    if (reason := tenant_problem(thread, fact.tenant, "message")) is not None:
         return refuse_submitted(thread, fact, reason, now=now)
     number, submitted, room = thread.counters.submissions, [], INLINE_GROUP_BYTES
     for index, message in enumerate(submitted_messages(thread, fact)):
