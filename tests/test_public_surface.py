@@ -75,6 +75,7 @@ EXPORTS = [
     "InferenceOverrides",
     "InputMessage",
     "InstructionsContext",
+    "LogFields",
     "LoopDetection",
     "MaxRounds",
     "Message",

@@ -151,6 +151,7 @@ if TYPE_CHECKING:
     from wakeful.profile_stores.postgres import PostgresProfileStore
     from wakeful.profile_stores.sqlite import SqliteProfileStore
     from wakeful.registry.registry import Registry, default_model
+    from wakeful.telemetry.log_fields import LogFields
     from wakeful.temporal_plugin import WakefulPlugin
     from wakeful.worker import WorkerSettings, running_worker
     from wakeful_activities.providers.anthropic.provider import AnthropicMessages
@@ -207,6 +208,7 @@ __all__ = [
     "InferenceOverrides",
     "InputMessage",
     "InstructionsContext",
+    "LogFields",
     "LoopDetection",
     "MaxRounds",
     "Message",
@@ -400,6 +402,7 @@ _EXPORTS = {
     "wakeful.profile_stores.postgres": "PostgresProfileStore",
     "wakeful.profile_stores.sqlite": "SqliteProfileStore",
     "wakeful.registry.registry": "Registry default_model",
+    "wakeful.telemetry.log_fields": "LogFields",
     "wakeful.temporal_plugin": "WakefulPlugin",
     "wakeful.worker": "WorkerSettings running_worker",
     "wakeful_activities.providers.anthropic.provider": "AnthropicMessages",

@@ -20,19 +20,22 @@ from temporalio.runtime import Runtime
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from wakeful.authoring.profiles import ProfileStore
+from wakeful.client.diagnosis.evidence import QueueKind
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.connection import ensure_search_attributes, warn_of_short_retention
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError, WorkerExhausted
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
-from wakeful.health import Health, serving_health
 from wakeful.history.reader import HistoryReader
 from wakeful.imported import import_named
 from wakeful.profile_stores.worker_profiles import WorkerProfiles
 from wakeful.registry.dependencies import Dependencies
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
+from wakeful.telemetry.health import LOCALHOST, serving_health
+from wakeful.telemetry.run_scope import RunScope
 from wakeful.undecodable import tolerant_client
+from wakeful.worker_health import WorkerHealth
 from wakeful_activities import (
     ArchiveActivity,
     CompactActivity,
@@ -80,6 +83,8 @@ class WorkerSettings:
     """Threads of sync tools, gates and hooks that do not return, before the worker stops with `WorkerExhausted`."""
     health_port: int | None = None
     """Where the worker answers the probes of its supervisor over HTTP; None means nowhere."""
+    health_host: str = LOCALHOST
+    """The interface of that port; probes from outside the machine or the pod need `0.0.0.0` or `::`."""
     max_cached_workflows: int = 1000
     """Runs in the sticky cache; one that is evicted is replayed for its next workflow task."""
     heartbeat_interval: timedelta = timedelta(seconds=INTERVAL_SECONDS)
@@ -152,8 +157,11 @@ async def running_worker(
     settings = settings or WorkerSettings()
     parts = WorkerParts(client, registry, settings, profiles=profiles)
     worker = _worker(tolerant_client(client), settings, parts)
-    async with parts.running(worker), worker, _stopping_when_exhausted(parts.user_code):
-        yield worker
+    async with parts.running(worker) as health, worker, _stopping_when_exhausted(parts.user_code):
+        try:
+            yield worker
+        finally:
+            health.is_stopping = True
 
 
 class WorkerParts:
@@ -184,6 +192,8 @@ class WorkerParts:
         of_runs: list[type] = [AgentRun, ToolTask, ScheduledMessage, archives]
         self.workflows = [] if settings.inference_queue else of_runs
         self.activities = self._activities(cache)
+        self.scope = RunScope()
+        """The interceptor of the worker."""
 
     def _activities(self, cache: HistoryCache) -> list[Callable[..., Any]]:
         registry, settings, user_code, others = self._registry, self._settings, self.user_code, self._others
@@ -212,7 +222,7 @@ class WorkerParts:
         ]
 
     @contextlib.asynccontextmanager
-    async def running(self, worker: Worker) -> AsyncIterator[None]:
+    async def running(self, worker: Worker) -> AsyncIterator[WorkerHealth]:
         """Everything beside the worker, from before its first task until after its last: run the worker in the body.
 
         Raises:
@@ -220,23 +230,23 @@ class WorkerParts:
         """
         settings = self._settings
 
-        def health() -> Health:
-            is_healthy = worker.is_running and not self.user_code.is_full.is_set()
-            return is_healthy, {"task_queue": settings.polled_queue, "abandoned_threads": self.user_code.abandoned}
+        kinds = (QueueKind.ACTIVITY,) if settings.inference_queue else (QueueKind.WORKFLOW, QueueKind.ACTIVITY)
+        queue, last_task = settings.polled_queue, self.scope.last_task
+        health = WorkerHealth(self._client, queue, kinds, self.user_code, last_task, worker)
 
         try:
             self._resolve.search_attributes = await ensure_search_attributes(self._client)
             if settings.min_retention is not None:
                 await warn_of_short_retention(self._client, settings.min_retention)
             async with (
-                serving_health(settings.health_port, health),
+                serving_health(settings.health_port, health.checks, host=settings.health_host),
                 self._dependencies.running(self._registry),
                 self._lifecycles.running(self._registry.plugins.values()),
                 sweeping(
                     self._reader, settings.task_queue, None if settings.inference_queue else settings.sweep_interval
                 ),
             ):
-                yield
+                yield health
         finally:
             for provider in self._built_in.values():
                 await provider.aclose()
@@ -251,6 +261,7 @@ def _worker(client: Client, settings: WorkerSettings, parts: WorkerParts) -> Wor
         max_task_queue_activities_per_second=settings.max_inferences_per_second,
         workflows=parts.workflows,
         activities=parts.activities,
+        interceptors=[parts.scope],
         build_id=None if settings.deployment else settings.build_id,
         deployment_config=_deployment(settings),
         max_concurrent_activities=settings.max_concurrent_activities,

@@ -6,6 +6,7 @@ over. A local activity stays with its worker: it fails at once, and the workflow
 """
 
 import contextlib
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from wakeful.contract.limits import cut
 from wakeful.contract.missing import NOT_ON_THIS_WORKER, Missing, MissingReport
 from wakeful.contract.names import SIGNAL_MISSING
 from wakeful.registry.registry import Registry
+
+_logger = logging.getLogger("wakeful")
 
 SHORTEST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 5.0
@@ -127,7 +130,7 @@ class OtherWorkers:
         if not missing.reported and now - since >= REPORTED_AFTER_SECONDS * 1000:
             missing = await self._report(missing)
         if now == since:
-            activity.logger.warning("left to other workers", extra={"what": missing.what})
+            _logger.warning("left to other workers", extra={"what": missing.what})
         heartbeat(missing)
         note = f"missing since {utc_clock(since)}; other workers are tried until {utc_clock(missing.retried_until)}"
         raise _failure(f"{lacking.problem} [{note}]", delay=delay)

@@ -6,6 +6,7 @@ too many of them stops, so that its supervisor starts another (`wakeful/worker.p
 """
 
 import asyncio
+import contextvars
 import inspect
 import logging
 import threading
@@ -46,7 +47,7 @@ class UserCode:
         dependencies: Dependencies | None = None,
     ) -> None:
         self._free = asyncio.Semaphore(max_threads)
-        self._max_abandoned = max_abandoned
+        self.max_abandoned = max_abandoned
         self._on_abandoned = on_abandoned
         self.dependencies = dependencies or Dependencies()
         """What tools, gates, hooks and dynamic instructions receive as `deps`."""
@@ -81,7 +82,9 @@ class UserCode:
         """
         async with self._free:
             executor = _DaemonThread(f"wakeful-{name}")
-            running = asyncio.get_running_loop().run_in_executor(executor, partial(_call_contained, function))
+            # With the context of the call: log lines of the function name its run, and its spans have their parent.
+            call = partial(contextvars.copy_context().run, _call_contained, function)
+            running = asyncio.get_running_loop().run_in_executor(executor, call)
             try:
                 return await asyncio.shield(running)
             except asyncio.CancelledError:
@@ -96,9 +99,9 @@ class UserCode:
     def _abandon(self, running: "asyncio.Future[Any]", name: str) -> None:
         self._count(1)
         running.add_done_callback(self._on_abandoned_ended)
-        counts = {"code": name, "abandoned": self.abandoned, "max_abandoned": self._max_abandoned}
+        counts = {"code": name, "abandoned": self.abandoned, "max_abandoned": self.max_abandoned}
         _logger.warning("thread abandoned", extra=counts)
-        if self.abandoned >= self._max_abandoned:
+        if self.abandoned >= self.max_abandoned:
             self.is_full.set()
 
     def _on_abandoned_ended(self, running: "asyncio.Future[Any]") -> None:

@@ -17,7 +17,7 @@ async def test_a_worker_with_too_many_hung_threads_exits_and_says_why(
     """B-720."""
     client = Client(temporal, task_queue=thread_id)
     address, port = temporal.service_client.config.target_host, free_port()
-    options = ("--max-abandoned", "2", "--health-port", str(port))
+    options = ("--max-abandoned", "2", "--health", str(port))
     async with (
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False) as http,
         worker_process(
@@ -28,17 +28,16 @@ async def test_a_worker_with_too_many_hung_threads_exits_and_says_why(
     ):
         first = await client.run("patient", "go", thread_id=thread_id)
         healthy = await http.get("/health")
+        ready = await http.get("/health/ready")
         await client.start("patient", "go", thread_id=f"{thread_id}-2")
         async with asyncio.timeout(60):
             _, errors = await worker.communicate()
 
     assert first.response == "at last"
-    assert (healthy.status_code, healthy.json()) == (
-        200,
-        {"status": "ok", "task_queue": thread_id, "abandoned_threads": 1},
-    )
+    assert (healthy.status_code, ready.status_code, healthy.json()["status"]) == (200, 200, "ok")
+    assert healthy.json()["components"]["threads"] == {"status": "ok", "abandoned": 1, "max_abandoned": 2}
     log = errors.decode()
-    assert "WARNING wakeful thread abandoned code='hook hanging.step_start' abandoned=1 max_abandoned=2" in log
-    assert "ERROR wakeful worker exhausted: it stops, to be replaced abandoned=2" in log
+    assert 'WARNING thread abandoned  code="hook hanging.step_start" abandoned=1 max_abandoned=2' in log
+    assert "ERROR   worker exhausted: it stops, to be replaced  abandoned=2" in log
     assert "worker: the worker stops, because 2 sync tools, gates or hooks still run although" in log
     assert worker.returncode == 75

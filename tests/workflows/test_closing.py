@@ -326,13 +326,14 @@ async def test_the_end_of_a_run_is_one_line_in_the_log_and_counted_by_agent_and_
         address, data_converter=temporal.data_converter, runtime=Runtime(telemetry=TelemetryConfig(metrics=buffer))
     )
     client = Client(connected, task_queue=thread_id)
-    with caplog.at_level(logging.INFO, logger="temporalio.workflow"):
+    with caplog.at_level(logging.INFO, logger="wakeful"):
         async with running_worker(connected, registry_of(say("hello")), WorkerSettings(task_queue=thread_id)):
-            await client.run("solo", "hello", thread_id=thread_id)
+            result = await client.run("solo", "hello", thread_id=thread_id)
     (line,) = [record for record in caplog.records if record.msg.startswith("run ended")]
-    about = {name: getattr(line, name) for name in ("agent", "thread_id", "outcome", "reason", "steps")}
+    about = {name: getattr(line, name) for name in ("agent_id", "run_id", "thread_id", "outcome", "reason", "steps")}
     assert about == {
-        "agent": "solo",
+        "agent_id": "solo",
+        "run_id": result.run_id,
         "thread_id": thread_id,
         "outcome": "natural",
         "reason": "natural_end",

@@ -3,18 +3,18 @@
 import logging
 
 import pytest
-from temporalio import workflow
 
 from tests.loop.driving import idle, snapshot_of
 from wakeful.contract.base import replace
 from wakeful.contract.decisions import Refusal
+from wakeful_workflows import continue_as_new
 from wakeful_workflows.continue_as_new import SNAPSHOT_LIMIT, Snapshots
 
 
 def test_a_thread_that_is_too_large_is_not_packed_and_that_is_logged_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workflow, "logger", logging.getLogger("outside of a workflow"))
+    monkeypatch.setattr(continue_as_new, "logger", logging.getLogger("outside of a workflow"))
     long = replace(idle().thread, refusals=(Refusal(signal="submit", reason="x" * SNAPSHOT_LIMIT, at=1),))
     snapshots = Snapshots()
     with caplog.at_level(logging.WARNING):

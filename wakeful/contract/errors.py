@@ -253,10 +253,18 @@ class ProviderError(WakefulError):
     """A model provider failed. Raise it from your own provider; `kind` determines whether the call is retried."""
 
     def __init__(
-        self, kind: ProviderErrorKind, message: str, *, retry_after: float | None = None, cause: str | None = None
+        self,
+        kind: ProviderErrorKind,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        cause: str | None = None,
+        status: int | None = None,
     ) -> None:
         super().__init__(message)
         self.kind = kind
+        self.status = status
+        """The HTTP status of the provider's answer, if it was that which failed."""
         self.retry_after = retry_after
         self.cause = cause
         """Why a stream was interrupted, in two or three words: `connection reset`, `provider 529 mid-stream`."""

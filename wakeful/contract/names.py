@@ -86,6 +86,9 @@ ACTIVITY_COMPACT = "compact"
 ACTIVITY_DELIVER = "deliver_message"
 ACTIVITY_HOOKS = "run_hooks"
 
+HEADER_RUN = "wakeful-run"
+"""The header of every activity of a run: `{"run_id": …, "agent_id": …}`, for log lines."""
+
 SNAPSHOT = "snapshot"
 """The key under which continue-as-new passes the thread to the next execution."""
 

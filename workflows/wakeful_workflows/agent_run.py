@@ -6,7 +6,7 @@ histories replay in CI.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from temporalio import workflow
@@ -83,6 +83,7 @@ from wakeful_workflows.queries import (
     restoring_transcript_page,
     transcript_page,
 )
+from wakeful_workflows.run_log import log_changes, logger
 from wakeful_workflows.signals import Signals
 from wakeful_workflows.tools import failure_code, failure_reason
 from wakeful_workflows.visibility import Visibility
@@ -246,14 +247,15 @@ class AgentRun(Signals):
         try:
             return advance(thread, fact, now=now)
         except Exception as error:  # a bug of ours ends the run with its message; it must not block it
-            workflow.logger.exception("the loop failed", extra={"fact": type(fact).__name__})
+            logger.exception("the loop failed", extra={"fact": type(fact).__name__})
             failure = f"internal error on {type(fact).__name__}: {type(error).__name__}: {error}"
             lost = fact if isinstance(fact, ClientFact) else None
             return advance(thread, LoopFailed(failure, lost), now=now)
 
     def _take(self, made: Advance) -> None:
         """The one place where the state changes."""
-        self._thread = made.thread
+        before, self._thread = self._thread, made.thread
+        log_changes(before, made, now=_now())
         self._log.append(made.events, made.thread.identity, at=_now())
         self._fork_points.take(made)
         self._pending += made.commands
@@ -438,6 +440,16 @@ class AgentRun(Signals):
         if self._restoring is not None:
             raise ApplicationError("the thread is still being restored", type=names.NOT_STARTED)
         return self._current()
+
+    @property
+    def log_fields(self) -> Mapping[str, str | int]:
+        """What every log line about the thread carries."""
+        thread_id, thread = workflow.info().workflow_id, self._thread
+        if thread is None:
+            return {"thread_id": thread_id}
+        identity = thread.identity
+        step = {"step": thread.counters.steps} if thread.counters.steps else {}
+        return {"thread_id": thread_id, "run_id": identity.run_id, "agent_id": identity.agent_id, **step}
 
     def _current(self) -> Thread:
         if self._thread is None:

@@ -16,8 +16,10 @@ from wakeful.contract.base import json_bytes
 from wakeful.contract.segments import SegmentRef, archived_events
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.archive import still_valid, unarchived_bytes
+from wakeful.telemetry.log_causes import cause_of
 from wakeful_workflows.history_estimate import ACTIVITY, HistoryEstimate
 from wakeful_workflows.queries import EventLog
+from wakeful_workflows.run_log import logger
 from wakeful_workflows.tools import HEARTBEAT_TIMEOUT, Handle
 
 UNARCHIVED_BYTES = 256_000
@@ -101,10 +103,10 @@ class Archives:
             self._history.add_result(returned)
             output: ArchiveOutput = workflow.payload_converter().from_payload(returned.payload, ArchiveOutput)
         except ActivityError as error:
-            workflow.logger.warning("the thread was not archived", extra={"reason": str(error.cause)})
+            logger.warning("the thread was not archived", extra={"cause": cause_of(error.cause or error)})
             return
         except Exception as error:  # a malformed result must not block the thread
-            workflow.logger.warning("the thread was not archived", extra={"reason": str(error)})
+            logger.warning("the thread was not archived", extra={"cause": cause_of(error)})
             return
         # Without one, the next fact tries again: the thread was rolled back meanwhile.
         self._has_news = bool(output.segments)

@@ -42,6 +42,7 @@ from wakeful.loop.machine.facts import (
 )
 from wakeful.loop.machine.state import REVISION, Thread
 from wakeful_workflows.history_estimate import ACTIVITY, CANCEL, LOCAL_ACTIVITY, HistoryEstimate
+from wakeful_workflows.run_log import logger
 from wakeful_workflows.signalling import delivery_failure, start_delivery
 from wakeful_workflows.tools import (
     HEARTBEAT_TIMEOUT,
@@ -132,7 +133,7 @@ class Activities:
         except ActivityNotRegistered:
             raise
         except Exception as error:  # what cannot be scheduled ends as a failure, and does not block the run
-            workflow.logger.exception("an activity cannot be scheduled", extra={"command": command.id})
+            logger.exception("an activity cannot be scheduled", extra={"command": command.id})
             self._forget(command.id)  # an earlier attempt, if it was started again
             self._report(WorkFailed(command.id, f"it could not be scheduled: {error}", was_scheduled=False))
             return

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from temporalio import workflow
-
 from wakeful.loop.machine.commands import CancelWork, Command
 from wakeful.loop.machine.facts import ChildClosed, ChildIdAssigned, Fact, WorkCancelled, WorkFailed
 from wakeful.loop.machine.stages import Cancelling, Done
@@ -13,6 +11,7 @@ from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES, ThreadSnapshot, pack, size_of
 from wakeful_workflows.children import ChildCommand
 from wakeful_workflows.history_estimate import TIMER, HistoryEstimate
+from wakeful_workflows.run_log import logger
 
 SNAPSHOT_LIMIT = 1_800_000
 """Bytes of a snapshot; the server accepts two mebibytes. A larger one would leave the run stuck, so the thread waits
@@ -97,11 +96,11 @@ class Snapshots:
                 packed = pack(snapshot, tail_bytes=tail_bytes)
                 size = size_of(packed)
             except Exception:  # a bug of ours must not block the run, which can continue in this execution
-                workflow.logger.exception("the thread cannot be packed for continue-as-new")
+                logger.exception("the thread cannot be packed for continue-as-new")
                 return None
             if size <= SNAPSHOT_LIMIT:
                 return packed
         if not self._has_warned:
-            workflow.logger.warning("the thread is too large for continue-as-new", extra={"bytes": size})
+            logger.warning("the thread is too large for continue-as-new", extra={"bytes": size})
         self._has_warned = True
         return None

@@ -13,6 +13,7 @@ from wakeful.contract import names
 from wakeful.contract.mail import DeliverInput
 from wakeful.contract.subagents import ChildResult
 from wakeful.loop.machine.commands import NOTIFY_PARENT_ID
+from wakeful_workflows.run_log import logger
 from wakeful_workflows.tools import failure_reason
 
 NOT_FOUND = "ExternalWorkflowExecutionNotFound"
@@ -75,7 +76,7 @@ async def notify_parent(parent_thread_id: str, result: ChildResult, *, wake: boo
         if await signal_thread(parent_thread_id, names.SIGNAL_CHILD_SETTLED, result) or not wake:
             return
     except ApplicationError as error:  # for example too many signals for now; the activity retries for longer
-        workflow.logger.warning(
+        logger.warning(
             "the parent cannot be signalled; an activity retries",
             extra={"parent": parent_thread_id, "reason": str(error)},
         )
@@ -89,6 +90,4 @@ async def notify_parent(parent_thread_id: str, result: ChildResult, *, wake: boo
         await start_delivery(input, id=NOTIFY_PARENT_ID, retries=RETRY_FOREVER)
     except ActivityError as error:
         reason = delivery_failure(error)
-        workflow.logger.warning(
-            "the parent was not notified of the end", extra={"parent": parent_thread_id, "reason": reason}
-        )
+        logger.warning("the parent was not notified of the end", extra={"parent": parent_thread_id, "reason": reason})

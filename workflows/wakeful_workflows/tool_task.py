@@ -4,7 +4,7 @@ Runs unsandboxed, like `AgentRun` and for the same reasons.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from temporalio import workflow
@@ -98,6 +98,13 @@ class ToolTask:
         if self._activity is not None and not self._is_cancelled:
             self._activity.cancel()
         self._is_cancelled = True
+
+    @property
+    def log_fields(self) -> Mapping[str, str | int]:
+        """What every log line about the task carries."""
+        identity = self._input.input.identity
+        thread_id = workflow.info().workflow_id
+        return {"thread_id": thread_id, "run_id": identity.run_id, "agent_id": identity.agent_id}
 
     @workflow.signal(dynamic=True, description="cancel: cancel the tool and report to its owner")
     def on_signal(self, name: str, _args: Sequence[RawValue]) -> None:

@@ -20,6 +20,7 @@ from wakeful.loop.calls.batch import SuspendedCall
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.views import doing, pending_view
 from wakeful_workflows.history_estimate import UPSERT, HistoryEstimate
+from wakeful_workflows.run_log import log_end
 
 AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
 STATUS = SearchAttributeKey.for_keyword(names.ATTRIBUTE_STATUS)
@@ -80,12 +81,10 @@ class Visibility:
 
     def on_run_ended(self, result: RunResult) -> None:
         """Report the end of a run once: in the log, in a metric, and with the next `show`, in the search attributes."""
-        outcome, reason = outcome_of(result.termination), reason_code(result.termination)
-        about = {"agent": result.agent_id, "thread_id": result.thread_id}
-        workflow.logger.info("run ended", extra=about | {"outcome": outcome, "reason": reason, "steps": result.steps})
+        log_end(result)
         meter = workflow.metric_meter()
         counter = meter.create_counter(RUNS_ENDED, "Runs that have ended, by agent and outcome")
-        counter.add(1, {"agent": result.agent_id, "outcome": outcome})
+        counter.add(1, {"agent": result.agent_id, "outcome": outcome_of(result.termination)})
         self._ended = result
 
     def show_run_ends(self, thread: Thread, attributes: Collection[str]) -> None:

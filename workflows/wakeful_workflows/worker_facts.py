@@ -13,7 +13,9 @@ from temporalio.exceptions import ActivityError
 
 from wakeful.contract import ids, names
 from wakeful.contract.agents import HistoryBudget, WorkerDescription
+from wakeful.telemetry.log_causes import cause_of
 from wakeful_workflows.history_estimate import LOCAL_ACTIVITY, HistoryEstimate
+from wakeful_workflows.run_log import logger
 from wakeful_workflows.tools import LOCAL_TIMEOUT_SECONDS, Handle, start_local
 
 _RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_attempts=3)
@@ -70,6 +72,6 @@ class WorkerFacts:
             )
             self.learn(described.search_attributes, described.budget)
         except Exception as error:  # whatever it is: an end that no list shows is better than a run that does not end
-            reason = error.cause if isinstance(error, ActivityError) else error
-            workflow.logger.warning("the run sets no search attributes", extra={"reason": str(reason)})
+            reason = error.cause or error if isinstance(error, ActivityError) else error
+            logger.warning("the run sets no search attributes", extra={"cause": cause_of(reason)})
             self.learn((), self.budget)

@@ -6,11 +6,10 @@ registry blocks the call. A plugin's hook that fails blocks it too, or fails the
 
 import asyncio
 import copy
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-from temporalio import activity
 
 from wakeful.authoring.gate import GateCall, stronger
 from wakeful.contract import ids
@@ -21,9 +20,12 @@ from wakeful.contract.permissions import Behavior, Rule
 from wakeful.permissions.parsing import naming
 from wakeful.permissions.rules import judge, run_context
 from wakeful.registry.registry import Registry
+from wakeful.telemetry.log_causes import log_failure
 from wakeful_activities.hooks.hook_run import HookRun
 from wakeful_activities.results import cut_to_fit
 from wakeful_activities.user_code import UserCode, described
+
+_logger = logging.getLogger("wakeful")
 
 TIMEOUT_SECONDS = 30.0
 """How long one gate may take."""
@@ -69,7 +71,7 @@ class Gates:
         except Exception as error:  # the boundary: whatever a gate raises, it blocks the call
             if deadline.expired():
                 return _failed(name, f"it took longer than {self._timeout_seconds:g} s")
-            activity.logger.warning("gate raised", extra={"gate": name}, exc_info=error)
+            log_failure(_logger, "gate raised", error, extra={"gate": name})
             return _failed(name, described(error))
         match verdict:
             case None | Block() | Suspend():

@@ -7,6 +7,7 @@ that fails never fails the activity: it is skipped and reported, or, if its plug
 
 import asyncio
 import copy
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
@@ -14,7 +15,6 @@ from typing import Any
 
 from pydantic import BaseModel, JsonValue, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_json
-from temporalio import activity
 
 from wakeful.authoring.gate import GateCall, stronger
 from wakeful.authoring.hook_contexts import AfterToolExecute, HookContext, ReadTranscript, ToolGate, no_transcript
@@ -34,8 +34,11 @@ from wakeful.contract.tools import ToolDescriptor, ToolResult, ToolStatus
 from wakeful.registry.plugin_bindings import bound_settings
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
+from wakeful.telemetry.log_causes import log_failure
 from wakeful_activities.results import cut_to_fit
 from wakeful_activities.user_code import UserCode, described
+
+_logger = logging.getLogger("wakeful")
 
 REQUEST_LIMIT = 128_000
 """Bytes of JSON that one hook may request: history records them."""
@@ -263,16 +266,19 @@ class HookRun:
 
     def _record_failure(self, binding: PluginBinding, phase: Phase | LifecyclePhase, error: Exception) -> str:
         id = binding.id
-        activity.logger.warning("hook failed", extra={"plugin": id, "phase": phase.value}, exc_info=error)
+        fields = {"plugin": id, "phase": phase.value}
+        if isinstance(error, _HookFailed) and not isinstance(error.__cause__, ValueError):  # that may quote a value
+            fields["reason"] = str(error)
+        log_failure(_logger, "hook failed", error, extra=fields)
         reason = str(error) if isinstance(error, _HookFailed) else described(error)
         reason = reason[:REASON_LIMIT].encode(errors="replace").decode()  # history must be able to hold it
-        why = f"plugin {id!r} failed at {phase.value}: {reason}"
+        failure = f"plugin {id!r} failed at {phase.value}: {reason}"
         # The binding decides: a guard must also hold on a worker that does not have its plugin.
         if binding.on_error == "fail":
-            self._failure = why
+            self._failure = failure
         else:
             self._failures.append(HookFailure(plugin=id, phase=phase.value, error=reason))
-        return why
+        return failure
 
 
 class _HookFailed(Exception):

@@ -91,7 +91,6 @@ class InferActivity:
                     raise
                 return self.models.priced(partial_response(arrived), stream.model)
             except Exception as error:  # the activity's boundary: Temporal could not keep its whole traceback
-                activity.logger.warning("inference raised", exc_info=error)
                 raise unexpected(error, stream) from None
         self._cache.put_answer(info.activity_id, response, length=input.transcript.length)
         return response
@@ -222,11 +221,9 @@ class InferActivity:
     def _failure(
         self, error: ProviderError, choice: ModelChoice, stream: Stream, beats: Heartbeats
     ) -> ApplicationError:
-        """The activity's failure, in one line of the log; the next attempt finds in the heartbeat what has arrived."""
+        """The activity's failure; the next attempt finds in the heartbeat what has arrived."""
         failed = failure(error, choice, stream, self.models.wait)
         beats.beat()
-        line = " ".join(failed.message.split())
-        activity.logger.warning("%s", line, extra={"kind": failed.type, "is_final": failed.non_retryable})
         return failed
 
     async def _checked(

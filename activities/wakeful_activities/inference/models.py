@@ -8,6 +8,7 @@ from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import ModelRequest, ModelResponse
 from wakeful.registry.dependencies import Dependencies
 from wakeful.registry.registry import Registry
+from wakeful.telemetry.log_fields import add_fields
 from wakeful_activities.heartbeats import Heartbeats
 from wakeful_activities.inference.answer import priced, with_estimate
 from wakeful_activities.inference.attempt import Stream, call_provider
@@ -50,6 +51,7 @@ class Models:
         """
         provider, key = self._provider(model), model_key(model)
         stream.model = model
+        add_fields(model=model.name)
         self._breakers.begin(key)
         try:
             response = await call_provider(provider, model, request, policy, stream, beats)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -16,6 +17,9 @@ from wakeful.contract.mail import TaskEvent
 from wakeful.contract.names import SIGNAL_DELIVER
 from wakeful.contract.runs import TaskRef
 from wakeful.rpc_errors import RETRYABLE
+from wakeful.telemetry.log_causes import log_failure
+
+_logger = logging.getLogger("wakeful")
 
 ATTEMPTS = 4
 FIRST_BACKOFF_SECONDS = 0.25
@@ -71,7 +75,7 @@ class Emitter:
                 await self._signal(event)
             except Exception as error:  # an event that cannot be sent must not fail the task
                 dropped = {"task": self._task.task_id, "event_type": event.event_type}
-                activity.logger.warning("task event dropped", extra=dropped, exc_info=error)
+                log_failure(_logger, "task event dropped", error, extra=dropped)
 
     async def _signal(self, event: TaskEvent) -> None:
         for attempt in range(1, ATTEMPTS + 1):

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -23,6 +24,7 @@ from wakeful.contract.hooks import HookEffects
 from wakeful.contract.missing import TIMEOUTS, Missing
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolStatus
 from wakeful.registry.registry import Registry
+from wakeful.telemetry.log_causes import log_failure
 from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates
@@ -34,6 +36,7 @@ from wakeful_activities.tools.hooks import HookedCall
 from wakeful_activities.tools.live_output import LiveOutput
 from wakeful_activities.user_code import UserCode, contained, described
 
+_logger = logging.getLogger("wakeful")
 _tracer = trace.get_tracer("wakeful")
 
 P = ParamSpec("P")
@@ -166,9 +169,10 @@ class ToolActivity:
             ticket = suspension.ticket
             return ToolOutcome(result=ToolResult.suspended(tool.name, ticket, ticket.suspension.message))
         except ToolError as error:
+            log_failure(_logger, "tool failed", error, extra={"tool": tool.name}, level=logging.INFO)
             return ToolOutcome(result=ToolResult.error(tool.name, str(error)))
         except Exception as error:  # the boundary: whatever a tool raises, the model reads it
-            activity.logger.warning("tool raised", extra={"tool": tool.name}, exc_info=error)
+            log_failure(_logger, "tool raised", error, extra={"tool": tool.name})
             problem = f"{ToolErrorKind.EXECUTION_FAILED}: {described(error)}"
             return ToolOutcome(result=ToolResult.error(tool.name, problem))
 
@@ -285,7 +289,7 @@ class _Call:
 
 def _not_read(tool_name: str, why: str, error: Exception) -> ToolOutcome:
     """The outcome of a call that was not executed, because this worker could not read what it needs from history."""
-    activity.logger.warning("call not executed", extra={"tool": tool_name}, exc_info=error)
+    log_failure(_logger, "call not executed", error, extra={"tool": tool_name})
     message = f"The call was not executed, because {why}: {error}. You can call it again."
     return ToolOutcome(result=ToolResult.error(tool_name, message))
 

@@ -85,7 +85,7 @@ HALF = "\ud800"
 async def test_a_hook_with_an_invalid_request_has_failed(
     phase: str, hook: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.CRITICAL, logger="temporalio.activity")
+    caplog.set_level(logging.CRITICAL, logger="wakeful")
     response = await World(plugin("p", **{phase: hook})).infer()
     assert response.effects is not None
     (report,) = response.effects.failures
@@ -98,7 +98,7 @@ async def test_a_hook_with_an_invalid_request_has_failed(
 
 
 async def test_a_reason_that_history_cannot_hold_is_shortened_and_made_valid(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL, logger="temporalio.activity")  # a report of the test could not hold it either
+    caplog.set_level(logging.CRITICAL, logger="wakeful")  # a report of the test could not hold it either
 
     def fail(_ctx: HookContext) -> None:
         raise ValueError(HALF + "x" * 10_000)

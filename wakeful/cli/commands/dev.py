@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeful.cli import options
+from wakeful.cli.logs import LogFormat, LogFormatOption, LogLevel, LogLevelOption, log_to_stderr
 
 if TYPE_CHECKING:
     from wakeful.registry.reloading import ReloadOutcome
@@ -30,20 +31,21 @@ def dev(
     ui_port: Annotated[int, typer.Option(metavar="PORT", help="The web UI's port; 0 takes a free one.")] = 8233,
     client_factory: options.ClientOption = None,
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
+    log_level: LogLevelOption = LogLevel.WARNING,
+    log_format: LogFormatOption = LogFormat.TEXT,
     as_json: options.JsonOption = False,
 ) -> None:
     """Run a Temporal server, its web UI and a worker, until Ctrl-C.
 
     When a file of --agents changes, new runs use the new agents.
     """
-    from wakeful.cli.logs import LogLevel, set_up_logging
     from wakeful.cli.serving import is_demo, print_reload, registry_of, stop_on_signals
     from wakeful.connection import Address, connect, embedded_server, factory_of
     from wakeful.registry.reloading import reloading_on_change
     from wakeful.worker import WorkerSettings, serve
 
     registry = registry_of(app, agents)
-    set_up_logging(LogLevel.WARNING)
+    log_to_stderr(log_level, log_format)
 
     def on_reload(outcome: ReloadOutcome) -> None:
         if as_json:

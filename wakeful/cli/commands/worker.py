@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from wakeful.cli import options
-from wakeful.cli.logs import LogLevel, set_up_logging
+from wakeful.cli.logs import LogFormat, LogFormatOption, LogLevel, LogLevelOption, log_to_stderr
 from wakeful.cli.process import run_and_leave
 
 EXHAUSTED = 75
@@ -53,9 +53,12 @@ def worker(
     max_abandoned: Annotated[
         int, typer.Option(min=1, metavar="N", help="Hung sync tools, gates and hooks, before the worker exits with 75.")
     ] = 100,
-    health_port: Annotated[
+    health: Annotated[
         int | None, typer.Option(min=1, max=65535, metavar="PORT", help="Answer health checks over HTTP on this port.")
     ] = None,
+    health_host: Annotated[
+        str, typer.Option(metavar="HOST", help="The interface of that port; 0.0.0.0 for probes from outside.")
+    ] = "127.0.0.1",
     graceful_shutdown: Annotated[
         float,
         typer.Option(
@@ -78,8 +81,8 @@ def worker(
         str | None,
         typer.Option(metavar="NAME", help="Worker Versioning: the Worker Deployment that --build-id belongs to."),
     ] = None,
-    log_level: Annotated[LogLevel, typer.Option(help="What to log, to stderr.")] = LogLevel.INFO,
-    log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object per line.")] = False,
+    log_level: LogLevelOption = LogLevel.INFO,
+    log_format: LogFormatOption = LogFormat.TEXT,
 ) -> None:
     """Run a worker for your agents, until Ctrl-C or SIGTERM.
 
@@ -96,7 +99,7 @@ def worker(
     if not (app or agents):
         raise ConfigurationError([NO_REGISTRY])
     registry = registry_of(app, agents)
-    set_up_logging(log_level, as_json=log_json)
+    log_to_stderr(log_level, log_format)
     settings = WorkerSettings(
         task_queue=task_queue,
         inference_queue=inference_queue or None,
@@ -106,7 +109,8 @@ def worker(
         max_concurrent_activities=max_concurrent,
         max_cached_workflows=max_cached,
         max_abandoned_threads=max_abandoned,
-        health_port=health_port,
+        health_port=health,
+        health_host=health_host,
         graceful_shutdown=timedelta(seconds=graceful_shutdown),
         max_cached_bytes=max_cached_mb * 2**20,
         sweep_interval=timedelta(seconds=sweep_interval) if sweep_interval else None,

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeVar
 
 from google.protobuf.duration_pb2 import Duration
@@ -161,16 +161,27 @@ def failure(failed: TemporalFailure, *, at: Timestamp | None = None) -> Failure:
 
 async def read_queue(temporal: Client, name: str, kind: QueueKind) -> TaskQueue | str:
     """The pollers and the backlog of a task queue, or why they could not be read."""
+    try:
+        return await describe_queue(temporal, name, kind)
+    except RPCError as error:
+        return f"task queue {name!r}: its pollers could not be read ({error.message})"
+
+
+async def describe_queue(
+    temporal: Client, name: str, kind: QueueKind, *, within: timedelta = QUERY_TIMEOUT
+) -> TaskQueue:
+    """The pollers and the backlog of a task queue.
+
+    Raises:
+        RPCError: the server refused the call, or is unreachable.
+    """
     request = DescribeTaskQueueRequest(
         namespace=temporal.namespace,
         task_queue=TaskQueueName(name=name, kind=TaskQueueKind.TASK_QUEUE_KIND_NORMAL),
         task_queue_type=_TYPES[kind],
         report_stats=True,
     )
-    try:
-        answer = await temporal.workflow_service.describe_task_queue(request, timeout=QUERY_TIMEOUT)
-    except RPCError as error:
-        return f"task queue {name!r}: its pollers could not be read ({error.message})"
+    answer = await temporal.workflow_service.describe_task_queue(request, timeout=within)
     versioning = answer.versioning_info
     versions = {
         _version(version.deployment_name, version.build_id)

@@ -49,7 +49,7 @@ def status_error(endpoint: Endpoint, response: httpx.Response) -> ProviderError:
     request = f" (request id {endpoint.quote(id)})" if id else ""
     wait = retry_after(response.headers, now=datetime.now(UTC)) if kind.transient else None
     message = f"{endpoint} answered {response.status_code}{quoted}{request}; {advice}"
-    return ProviderError(kind, message, retry_after=wait)
+    return ProviderError(kind, message, retry_after=wait, status=response.status_code)
 
 
 def connection_error(endpoint: Endpoint, error: httpx.RequestError | TimeoutError, *, timeout: float) -> ProviderError:

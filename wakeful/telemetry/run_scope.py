@@ -1,0 +1,138 @@
+"""Which run a task belongs to, and when a worker last had one: an interceptor of the worker.
+
+The workflow of a run names the run and its agent in a header of every activity, because the inputs of most activities
+do not. The activity's log lines then carry both, on any worker; one in another language can read the header, too.
+"""
+
+import json
+import logging
+import time
+from dataclasses import replace
+from typing import Any
+
+from temporalio import activity, workflow
+from temporalio.api.common.v1 import Payload
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import (
+    ActivityInboundInterceptor,
+    ExecuteActivityInput,
+    Interceptor,
+    StartActivityInput,
+    StartLocalActivityInput,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+    WorkflowOutboundInterceptor,
+)
+
+from wakeful.contract.missing import NOT_ON_THIS_WORKER
+from wakeful.contract.names import HEADER_RUN
+from wakeful.telemetry.log_causes import log_failure
+from wakeful.telemetry.log_fields import add_fields
+
+_FIELDS = ("run_id", "agent_id")
+
+_logger = logging.getLogger("wakeful")
+
+
+class LastTask:
+    """When a worker last had a task, by the monotonic clock, and how many activities it executes."""
+
+    def __init__(self) -> None:
+        self.at: float | None = None
+        self.running = 0
+
+    def mark(self) -> None:
+        self.at = time.monotonic()
+
+    @property
+    def seconds_ago(self) -> float | None:
+        """None before the first task."""
+        return None if self.at is None else time.monotonic() - self.at
+
+
+class RunScope(Interceptor):
+    """Names the run of every activity, marks each task, and logs each attempt that fails, in one line."""
+
+    def __init__(self) -> None:
+        self.last_task = LastTask()
+        self._inbound = _inbound_class(self.last_task)
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        return _Activity(next, self.last_task)
+
+    def workflow_interceptor_class(self, input: WorkflowInterceptorClassInput) -> type[WorkflowInboundInterceptor]:
+        del input
+        return self._inbound
+
+
+class _Activity(ActivityInboundInterceptor):
+    def __init__(self, next: ActivityInboundInterceptor, last_task: LastTask) -> None:
+        super().__init__(next)
+        self._last_task = last_task
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        self._last_task.mark()
+        self._last_task.running += 1
+        add_fields(**_read(input.headers.get(HEADER_RUN)))
+        try:
+            return await self.next.execute_activity(input)
+        except Exception as error:
+            _log_failed_attempt(error)
+            raise
+        finally:
+            self._last_task.running -= 1
+            self._last_task.mark()
+
+
+def _log_failed_attempt(error: Exception) -> None:
+    fields: dict[str, object] = {"activity": activity.info().activity_type}
+    if isinstance(error, ApplicationError):
+        if error.type == NOT_ON_THIS_WORKER:  # logged once for all its attempts, as `left to other workers`
+            return
+        if error.non_retryable:
+            fields["is_final"] = True
+        if error.next_retry_delay is not None:
+            fields["retry_in"] = f"{error.next_retry_delay.total_seconds():.1f}s"
+    log_failure(_logger, "attempt failed", error, extra=fields)
+
+
+def _read(header: Payload | None) -> dict[str, str]:
+    try:
+        read = json.loads(header.data) if header is not None else None
+    except ValueError:  # encoded by a codec of another client, or not ours
+        return {}
+    return {name: read[name] for name in _FIELDS if isinstance(read.get(name), str)} if isinstance(read, dict) else {}
+
+
+class _Outbound(WorkflowOutboundInterceptor):
+    def __init__(self, next: WorkflowOutboundInterceptor, last_task: LastTask) -> None:
+        super().__init__(next)
+        self._last_task = last_task
+
+    def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
+        self._last_task.mark()
+        return self.next.start_activity(replace(input, headers=_with_run(input.headers)))
+
+    def start_local_activity(self, input: StartLocalActivityInput) -> workflow.ActivityHandle[Any]:
+        self._last_task.mark()
+        return self.next.start_local_activity(replace(input, headers=_with_run(input.headers)))
+
+
+def _with_run(headers: Any) -> Any:
+    fields = getattr(workflow.instance(), "log_fields", None)
+    named = {name: fields[name] for name in _FIELDS if name in fields} if fields else {}
+    if not named:
+        return headers
+    payload = Payload(metadata={"encoding": b"json/plain"}, data=json.dumps(named, separators=(",", ":")).encode())
+    return {**headers, HEADER_RUN: payload}
+
+
+def _inbound_class(last_task: LastTask) -> type[WorkflowInboundInterceptor]:
+    """The SDK makes an object of it for every workflow."""
+
+    class Inbound(WorkflowInboundInterceptor):
+        def init(self, outbound: WorkflowOutboundInterceptor) -> None:
+            last_task.mark()
+            super().init(_Outbound(outbound, last_task))
+
+    return Inbound
