@@ -22,7 +22,11 @@ from google.protobuf.duration_pb2 import Duration
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.namespace.v1 import NamespaceConfig
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, UpdateNamespaceRequest
+from temporalio.api.workflowservice.v1 import (
+    DescribeNamespaceRequest,
+    DescribeNamespaceResponse,
+    UpdateNamespaceRequest,
+)
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
 from temporalio.envconfig import ClientConfigProfile
@@ -179,11 +183,35 @@ async def ensure_search_attributes(client: Client) -> tuple[str, ...]:
     missing = {name: reason for name, reason in refused.items() if name not in known}
     missing |= {name: "it has another type" for name in known if known[name] != SEARCH_ATTRIBUTES.get(name)}
     for name, reason in sorted(missing.items()):
-        kind = IndexedValueType.Name(SEARCH_ATTRIBUTES[name]).removeprefix("INDEXED_VALUE_TYPE_")
+        kind = _type_name(SEARCH_ATTRIBUTES[name])
         _logger.warning(
             "runs have no search attribute %s (%s) in namespace %r: %s", name, kind, client.namespace, reason
         )
     return tuple(sorted(SEARCH_ATTRIBUTES.keys() - missing.keys()))
+
+
+async def unusable_attributes(client: Client) -> dict[str, str | None]:
+    """Those of our search attributes that the namespace has with another type, with that type, or lacks (None).
+
+    Raises:
+        RPCError: the server refused the call, or is unreachable.
+    """
+    known = await _known_attributes(client)
+    missing: dict[str, str | None] = dict.fromkeys(SEARCH_ATTRIBUTES.keys() - known.keys())
+    return missing | {name: _type_name(kind) for name, kind in known.items() if kind != SEARCH_ATTRIBUTES[name]}
+
+
+def create_attribute_command(client: Client, name: str) -> str:
+    """The command that registers one of our search attributes."""
+    kind = _type_name(SEARCH_ATTRIBUTES[name])
+    words = ["search-attribute", "create", "-n", client.namespace, "--name", name, "--type", kind]
+    return shlex.join(["temporal", "operator", *words])
+
+
+def _type_name(kind: IndexedValueType.ValueType) -> str:
+    """As Temporal's command spells it: `Keyword`, `KeywordList`."""
+    words = IndexedValueType.Name(kind).removeprefix("INDEXED_VALUE_TYPE_").split("_")
+    return "".join(word.capitalize() for word in words)
 
 
 async def _known_attributes(client: Client) -> dict[str, IndexedValueType.ValueType]:
@@ -212,17 +240,27 @@ async def warn_of_short_retention(client: Client, at_least: timedelta) -> None:
         )
     except RPCError:  # one who may not describe the namespace may still use it
         return
-    retention = described.config.workflow_execution_retention_ttl.ToTimedelta()
+    retention = retention_of(described)
     if not timedelta() < retention < at_least:
         return
-    update = ["temporal", "operator", "namespace", "update", "-n", client.namespace, "--retention", _hours(at_least)]
     _logger.warning(
         "namespace %r has a retention of %s: so long after a thread has closed, Temporal deletes it, and a message can "
         "no longer wake it. Change it with `%s`, or set WorkerSettings.min_retention",
         client.namespace,
         _hours(retention),
-        shlex.join(update),
+        retention_command(client, at_least),
     )
+
+
+def retention_of(described: DescribeNamespaceResponse) -> timedelta:
+    """How long the namespace keeps closed executions; zero if it does not say."""
+    return described.config.workflow_execution_retention_ttl.ToTimedelta()
+
+
+def retention_command(client: Client, at_least: timedelta) -> str:
+    """The command that makes the namespace keep closed executions for so long."""
+    words = ["namespace", "update", "-n", client.namespace, "--retention", _hours(at_least)]
+    return shlex.join(["temporal", "operator", *words])
 
 
 def _hours(time: timedelta) -> str:

@@ -236,7 +236,7 @@ async def data_converter(environ: Mapping[str, str]) -> DataConverter:
     location = environ.get(VARIABLE, "")
     if not location:
         return _CONVERTER
-    return dataclasses.replace(_CONVERTER, external_storage=external_storage(await _store(location)))
+    return dataclasses.replace(_CONVERTER, external_storage=external_storage(await payload_store(location)))
 
 
 def external_storage(store: PayloadStore, *, threshold: int = THRESHOLD_BYTES) -> ExternalStorage:
@@ -252,7 +252,12 @@ def external_storage(store: PayloadStore, *, threshold: int = THRESHOLD_BYTES) -
     return ExternalStorage(drivers=[store], driver_selector=select, payload_size_threshold=threshold)
 
 
-async def _store(location: str) -> PayloadStore:
+async def payload_store(location: str) -> PayloadStore:
+    """The store that `WAKEFUL_PAYLOAD_STORE` names.
+
+    Raises:
+        ConfigurationError: it has an unknown form, or S3 support is not installed.
+    """
     kind, _, rest = location.partition(":")
     if kind == "dir" and rest:
         return DirectoryStore(Path(rest))

@@ -1,5 +1,6 @@
 """Options and arguments that several commands share. It imports only what `--help` needs."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -26,6 +27,16 @@ class Cluster:
         """The same options, for another command."""
         named = {"--address": self.address, "--namespace": self.namespace, "--client": self.client_factory}
         return [word for name, value in named.items() if value for word in (name, value)]
+
+    def completing(self, command: str) -> str:
+        """A command with these options.
+
+        Ours take options before a possible `--` and the ids; Temporal's take them at the end, and no factory.
+        """
+        program, verb, *rest = shlex.split(command)
+        if program == "wakeful":
+            return shlex.join([program, verb, *self.words, *rest])
+        return shlex.join([program, verb, *rest, *Cluster(self.address, self.namespace).words])
 
 
 OnBusyChoice = Literal["enqueue", "reject", "steer", "interrupt", "rollback"]
@@ -70,6 +81,14 @@ RequiredAppOption = Annotated[
         "--app",
         metavar="REGISTRY",
         help="Your registry: module:registry or path/to/file.py:registry. Required, unless --agents names files.",
+    ),
+]
+OptionalAppOption = Annotated[
+    str | None,
+    typer.Option(
+        "--app",
+        metavar="REGISTRY",
+        help="Your registry, whose models, tools and profiles are checked, too: module:registry or path.py:registry.",
     ),
 ]
 AgentsOption = Annotated[

@@ -152,6 +152,10 @@ class Registry:
         return self._now.content.providers
 
     @property
+    def inference_queues(self) -> Mapping[str, str]:
+        return self._now.content.inference_queues
+
+    @property
     def profile_keys(self) -> tuple[ProfileKey[Any], ...]:
         """Sorted by name, including those of older versions, which runs may be bound to."""
         keys = {**self._now.retired.profile_keys, **self._now.content.profile_keys}
@@ -283,6 +287,10 @@ class Registry:
         """The plugin with this id, from the current version or else from an older one."""
         now = self._now
         return now.content.plugins.get(id) or now.retired.plugins.get(id)
+
+    def binding(self, model_id: str) -> ModelBinding:
+        """The provider and the name of a model of `models`."""
+        return self._now.content.binding(model_id)
 
     def provider(self, binding: ModelBinding) -> AnyProvider | ProviderFactory | None:
         """The provider that a run's model is bound to, or what makes it; None if it is built in or was removed."""

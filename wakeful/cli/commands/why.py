@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -42,16 +41,8 @@ def why(
 
 def with_cluster_options(found: Diagnosis, cluster: options.Cluster) -> Diagnosis:
     """The diagnosis, with commands that reach the same cluster as this one."""
-    commands = {command: _with_options(command, cluster) for command in found.commands}
+    commands = {command: cluster.completing(command) for command in found.commands}
     next = found.next
     for command, whole in commands.items():
         next = next.replace(f"`{command}`", f"`{whole}`")
     return found.model_copy(update={"next": next, "commands": tuple(commands.values())})
-
-
-def _with_options(command: str, cluster: options.Cluster) -> str:
-    """Ours take options before a possible `--` and the ids; Temporal's take them at the end, and no factory."""
-    program, verb, *rest = shlex.split(command)
-    if program == "wakeful":
-        return shlex.join([program, verb, *cluster.words, *rest])
-    return shlex.join([program, verb, *rest, *options.Cluster(cluster.address, cluster.namespace).words])

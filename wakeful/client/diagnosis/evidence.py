@@ -149,6 +149,8 @@ class Poller:
     at: int
     version: str = ""
     """`deployment.build` of a worker with Worker Versioning."""
+    build: str = ""
+    """The build id that the worker was given."""
 
 
 @dataclass(frozen=True)

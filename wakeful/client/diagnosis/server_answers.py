@@ -202,7 +202,8 @@ def _poller(info: PollerInfo) -> Poller:
     options = info.deployment_options
     is_versioned = options.worker_versioning_mode == _VERSIONED
     version = _version(options.deployment_name, options.build_id) if is_versioned else ""
-    return Poller(info.identity, millis(info.last_access_time) or 0, version)
+    build = info.worker_version_capabilities.build_id
+    return Poller(info.identity, millis(info.last_access_time) or 0, version, build)
 
 
 def _version(deployment: str, build: str) -> str:

@@ -66,6 +66,7 @@ class AnthropicMessages(HttpProvider):
 
     home = ANTHROPIC_URL
     path = "/v1/messages"
+    models_path = "/v1/models"
     key_variable = "ANTHROPIC_API_KEY"
     url_variable = "ANTHROPIC_BASE_URL"
 

@@ -8,11 +8,12 @@ import asyncio
 import contextlib
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
 import httpx
+from pydantic import JsonValue
 
 from wakeful.contract.errors import ConfigurationError, ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest
@@ -50,6 +51,8 @@ class HttpProvider(ABC):
     home: ClassVar[str]
     """The URL at which the API's vendor serves it."""
     path: ClassVar[str]
+    models_path: ClassVar[str] = "/models"
+    """Where the API lists its models."""
     key_variable: ClassVar[str]
     url_variable: ClassVar[str]
 
@@ -136,6 +139,41 @@ class HttpProvider(ABC):
             await body.drain()
         finally:
             await response.aclose()
+
+    async def unknown_models(self, names: Sequence[str]) -> tuple[str, ...] | None:
+        """Those of the models that the API does not know; None if it cannot say. The call costs nothing.
+
+        Raises:
+            ProviderError: the API cannot be reached, or rejects the key.
+        """
+        endpoint = Endpoint(names[0] if names else "", self._host, self._key.value())
+        if endpoint.api_key is None and self._is_home and self._shared_client is None:
+            raise ProviderError(ProviderErrorKind.UNAUTHORIZED, f"no API key is set in {self.key_variable}")
+        answer = await self._get(self.models_path, endpoint)
+        if answer is None:
+            return None
+        entries = answer.get("data") if isinstance(answer, dict) else None
+        listed = {entry.get("id") for entry in entries if isinstance(entry, dict)} if isinstance(entries, list) else ()
+        # Also one by one: an API may know aliases that it does not list.
+        rest = [name for name in names if name not in listed]
+        return tuple([name for name in rest if await self._get(f"{self.models_path}/{name}", endpoint) is None])
+
+    async def _get(self, path: str, endpoint: Endpoint) -> JsonValue:
+        """What the API returns for a path; None if it has no such path."""
+        url = self._url.copy_with(path=self._url.path.removesuffix(self.path) + path)
+        try:
+            response = await self._client.get(url, headers=self._headers(endpoint.api_key), timeout=CONNECT_SECONDS)
+        except httpx.RequestError as error:
+            raise connection_error(endpoint, error, timeout=CONNECT_SECONDS) from error
+        if response.status_code == httpx.codes.NOT_FOUND:
+            return None
+        if not response.is_success:
+            raise status_error(endpoint, response)
+        try:
+            answer: JsonValue = response.json()
+        except ValueError:  # a proxy's page
+            return None
+        return answer
 
     async def _open(self, payload: Json, endpoint: Endpoint, deadline: float) -> httpx.Response:
         request = self._client.build_request(
