@@ -94,12 +94,14 @@ def _worker_problem(use: QueueUse, queue: TaskQueue, now: int) -> SetupProblem |
     return None if any(version in wanted for version in found) else _wrong_version(use, queue, found)
 
 
-def _no_worker(use: QueueUse, queue: TaskQueue, now: int) -> SetupProblem | None:
+def _no_worker(use: QueueUse, queue: TaskQueue, now: int) -> SetupProblem:
     worker = start_worker(use.name, DEFAULT_TASK_QUEUE, inference=use.is_inference)
-    waits = f"{counted(use.runs, 'open run')} {'wait' if use.runs != 1 else 'waits'} there. " if use.runs else ""
-    what = f"No worker polls task queue {use.name!r} for {queue.kind.value} tasks: {last_seen(queue, now)}. {waits}"
+    waits = f" {counted(use.runs, 'open run')} {'wait' if use.runs != 1 else 'waits'} there." if use.runs else ""
+    if queue.backlog:
+        waits += f" {capital(backlog_of(queue))}."
+    what = f"No worker polls task queue {use.name!r} for {queue.kind.value} tasks: {last_seen(queue, now)}.{waits}"
     next = f"Start one: {code(worker)}. Nothing is lost: runs continue where they are."
-    return (error if use.runs else warning)(what.rstrip(), next, use.name)
+    return (error if waits else warning)(what, next, use.name)
 
 
 def _wrong_version(use: QueueUse, queue: TaskQueue, found: list[str]) -> SetupProblem:
@@ -135,5 +137,5 @@ def check_backlog(used: Iterable[QueueUse], read: Read) -> SetupCheck:
         if queue.backlog and queue.backlog_age > MAX_BACKLOG_SECONDS and queue.live_pollers(now)
     ]
     waiting = sum(queue.backlog for queue in queues)
-    summary = f"about {waiting:,} tasks, none for long" if waiting else "none"
+    summary = f"about {counted(waiting, 'task')}, none for long" if waiting else "none"
     return SetupCheck(name=name, summary=summary, problems=tuple(problems))
