@@ -51,6 +51,7 @@ def test_the_names_in_history_never_change() -> None:
         "ACTIVITY_COMPACT": "compact",
         "ACTIVITY_DELIVER": "deliver_message",
         "ACTIVITY_HOOKS": "run_hooks",
+        "HEADER_RUN": "wakeful-run",
         "SNAPSHOT": "snapshot",
         "RESERVED_TOOL_NAMES": frozenset(
             {

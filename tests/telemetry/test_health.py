@@ -108,12 +108,17 @@ async def test_a_worker_that_shuts_down_is_not_ready_while_its_calls_finish(
         await serving
 
 
-async def test_a_queue_that_the_worker_does_not_poll_is_named(temporal: TemporalClient, thread_id: str) -> None:
-    async with running_worker(temporal, registry(), worker_settings(task_queue=thread_id)) as worker:
-        health = WorkerHealth(temporal, "elsewhere", [QueueKind.WORKFLOW], UserCode(), LastTask(), worker)
+async def test_polls_of_another_worker_are_not_this_worker_s(temporal: TemporalClient, thread_id: str) -> None:
+    port = free_port()
+    settings = worker_settings(task_queue=thread_id, health_port=port)
+    address = temporal.service_client.config.target_host
+    stranger = await TemporalClient.connect(address, identity="stranger")
+    async with running_worker(temporal, registry(), settings) as worker, asking(port) as http:
+        await until_status(http, "/health/ready", 200)
+        health = WorkerHealth(stranger, thread_id, [QueueKind.WORKFLOW], UserCode(), LastTask(), worker)
         components = await health.remote()
     assert components["pollers"] == Component(
-        False, problem="Temporal has seen no poll of this worker on task queue 'elsewhere'"
+        False, problem=f"Temporal has seen no poll of this worker on task queue {thread_id!r}"
     )
 
 

@@ -28,6 +28,7 @@ from wakeful import (
     say,
     tool,
 )
+from wakeful.authoring.instructions import InstructionsContext
 from wakeful.client.client import Client
 from wakeful.worker import running_worker
 
@@ -87,6 +88,19 @@ class FailsOnce:
         return self.model.answer(request)
 
 
+class Moody:
+    """Instructions that cannot be written the first time."""
+
+    def __init__(self) -> None:
+        self.failures = 1
+
+    def __call__(self, context: InstructionsContext) -> str:
+        if self.failures:
+            self.failures -= 1
+            raise LookupError(CANARY)
+        return "Be kind."
+
+
 def registry() -> Registry:
     script = ScriptedModel(
         when={
@@ -96,8 +110,9 @@ def registry() -> Registry:
         }
     )
     retry = RetryPolicy(overloaded_backoff_base_ms=10)
+    moody = Agent(id="moody", instructions=Moody())
     return Registry(
-        agents=[Agent(id="clerk", instructions=CANARY, tools=[weigh, pack, ship, drop, refuse], retry=retry)],
+        agents=[moody, Agent(id="clerk", instructions=CANARY, tools=[weigh, pack, ship, drop, refuse], retry=retry)],
         models={"default": FailsOnce(script)},
     )
 
@@ -173,6 +188,18 @@ async def test_each_failed_attempt_is_one_line_with_its_cause(mine: Client, log:
         ("info", "refuse", "Execution failed")
     ]
     assert [line["message"] for line in log.lines(thread_id) if "traceback" in line] == []
+
+
+async def test_an_attempt_that_the_sdk_logs_with_its_traceback_is_one_line_of_ours(
+    mine: Client, log: Log, thread_id: str
+) -> None:
+    await mine.run("moody", "pack it", thread_id=thread_id)
+    failed = [line for line in log.lines(thread_id) if line["level"] == "warning" and line.get("activity") != "infer"]
+    assert picked(failed, "logger", "message", "activity", "agent_id") == [
+        ("wakeful", "attempt failed", "resolve_agent", "moody")
+    ]
+    assert failed[0]["cause"].startswith("InstructionsFailed")
+    assert CANARY not in log.text
 
 
 async def test_no_line_has_a_prompt_an_argument_or_a_result(mine: Client, log: Log, thread_id: str) -> None:
