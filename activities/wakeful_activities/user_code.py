@@ -6,13 +6,13 @@ too many of them stops, so that its supervisor starts another (`wakeful/worker.p
 """
 
 import asyncio
-import contextvars
 import inspect
 import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
@@ -82,9 +82,7 @@ class UserCode:
         """
         async with self._free:
             executor = _DaemonThread(f"wakeful-{name}")
-            # With the context of the call: log lines of the function name its run, and its spans have their parent.
-            call = partial(contextvars.copy_context().run, _call_contained, function)
-            running = asyncio.get_running_loop().run_in_executor(executor, call)
+            running = asyncio.get_running_loop().run_in_executor(executor, partial(_call_contained, function))
             try:
                 return await asyncio.shield(running)
             except asyncio.CancelledError:
@@ -132,7 +130,8 @@ class _DaemonThread(Executor):
                 future.set_result(result)
 
         future.set_running_or_notify_cancel()
-        threading.Thread(target=work, name=self._name, daemon=True).start()
+        # In a copy of the caller's context, so that spans of the function are below the caller's.
+        threading.Thread(target=copy_context().run, args=(work,), name=self._name, daemon=True).start()
         return future
 
 

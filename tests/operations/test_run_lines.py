@@ -11,8 +11,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from temporalio.client import Client as TemporalClient
 
 from tests.conftest import worker_settings
+from tests.operations.conftest import Log
 from tests.support.waiting import until
-from tests.telemetry.conftest import Log
 from wakeful import (
     Agent,
     ModelRequest,
