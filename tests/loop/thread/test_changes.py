@@ -99,9 +99,9 @@ def test_of_several_messages_those_that_wait_are_withdrawn_and_each_of_the_other
 def test_a_withdrawal_that_is_sent_again_is_a_repeat_and_another_of_the_same_message_succeeds() -> None:
     """B-599"""
     driver = Driver(request=THREAD)
-    driver.submit("m1")
-    driver.feed(*[WithdrawalRequested(("m1",), "w1")] * 2, WithdrawalRequested(("m1",), "w2"))
-    assert outcomes(driver.thread, "w1") == [applied("w1", "m1", repeats=1)]
+    driver.submit("m1", "m2")
+    driver.feed(*[WithdrawalRequested(("m1", "m2"), "w1")] * 2, WithdrawalRequested(("m1",), "w2"))
+    assert outcomes(driver.thread, "w1") == [applied("w1", "m1", repeats=1), applied("w1", "m2", repeats=1)]
     assert outcomes(driver.thread, "w2") == [applied("w2", "m1")]
     assert len(driver.events_of("messages_withdrawn")) == 1
 

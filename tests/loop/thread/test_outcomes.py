@@ -1,5 +1,7 @@
 """What becomes of each decision and each message: one outcome by its id, or a refusal with its reason."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.loop.children import background_call, idle_with_task, mail_received
@@ -32,10 +34,13 @@ from wakeful.loop.machine.facts import (
     CancelRequested,
     ChildClosed,
     DecisionsReceived,
+    Fact,
     LoopFailed,
     MessagesSubmitted,
     Submitted,
+    WithdrawalRequested,
 )
+from wakeful.loop.machine.stages import Idle
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.opening import begin
 from wakeful.loop.thread.outcomes import OUTCOMES_BYTES, REMEMBERED_OUTCOMES, record_messages
@@ -284,6 +289,35 @@ def test_a_thread_remembers_its_newest_outcomes_only() -> None:
     driver = Driver(None, request=NO_INPUT)
     driver.feed(MessagesSubmitted(tuple(input_message(f"m{number}") for number in range(REMEMBERED_OUTCOMES + 1))))
     assert [known.id for known in driver.thread.outcomes] == [f"m{n}" for n in range(1, REMEMBERED_OUTCOMES + 1)]
+
+
+MANY = range(REMEMBERED_OUTCOMES // 2)
+WITHDRAWN = tuple(f"m{number}" for number in MANY)
+FLOODS: dict[str, Callable[[int], Fact]] = {
+    "changes": lambda number: WithdrawalRequested(WITHDRAWN, f"w{number}"),
+    "refused changes": lambda number: WithdrawalRequested(tuple(f"x{each}" for each in MANY), f"w{number}"),
+    "decisions": lambda number: DecisionsReceived(tuple(resume(f"c{each}", id=f"d{number}") for each in MANY)),
+    "refused messages": lambda number: MessagesSubmitted(
+        tuple(input_message(f"{number}-{each}") for each in MANY), tenant="beta"
+    ),
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_no_flood_of_other_outcomes_makes_a_thread_read_a_message_twice(flood: str) -> None:
+    driver = Driver(request=THREAD)
+    driver.model(says("Hi."))
+    driver.submit("first")
+    driver.resolve()
+    driver.submit(*WITHDRAWN)
+    driver.feed(WithdrawalRequested(WITHDRAWN))
+    driver.model(says("Hello."))
+    driver.feed(*(FLOODS[flood](number) for number in range(3)))
+    others = [known for known in driver.thread.outcomes if not known.is_accepted_message]
+    assert len(MANY) < len(others) <= REMEMBERED_OUTCOMES
+    driver.submit("first")
+    assert [known.repeats for known in driver.thread.outcomes if known.id == "first"] == [1]
+    assert (isinstance(driver.thread.stage, Idle), driver.thread.counters.runs) == (True, 2)
 
 
 def test_a_thread_remembers_as_many_outcomes_as_fit() -> None:

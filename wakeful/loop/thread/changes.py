@@ -4,7 +4,7 @@ A message can be changed until a run reads it. A change that comes too late is r
 one outcome for each message or rule that it names, under the id of its request.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
 from wakeful.contract import ids
@@ -18,7 +18,7 @@ from wakeful.loop.machine.facts import ChangeFact, EditRequested, RevocationRequ
 from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.thread import ending
-from wakeful.loop.thread.outcomes import record_change, record_messages, repeated_change, tenant_problem
+from wakeful.loop.thread.outcomes import count_repeated_changes, record_changes, record_messages, tenant_problem
 from wakeful.loop.thread.submissions import source_of
 from wakeful.loop.thread.waiting import no_room_for
 
@@ -27,7 +27,7 @@ def on_change_requested(thread: Thread, request: ChangeFact, *, now: int) -> Adv
     """Apply a change, as far as it does not come too late. A change that was applied before is a no-op."""
     if (reason := tenant_problem(thread, request.tenant, "change")) is not None:
         return refuse_change(thread, request, reason, now=now)
-    thread, subjects = _without_repeats(thread, request)
+    thread, subjects = count_repeated_changes(thread, request.request_id, _subjects(request))
     match request:
         case WithdrawalRequested():
             return _withdraw(thread, request, subjects, now=now)
@@ -41,21 +41,8 @@ def on_change_requested(thread: Thread, request: ChangeFact, *, now: int) -> Adv
 
 def refuse_change(thread: Thread, request: ChangeFact, reason: str, *, now: int) -> Advance:
     """Refuse all of a change, except what was applied before."""
-    thread, subjects = _without_repeats(thread, request)
-    moved = Advance(thread)
-    for subject in subjects:
-        moved = moved.then(_refuse, request, subject, reason, now=now)
-    return moved
-
-
-def _without_repeats(thread: Thread, request: ChangeFact) -> tuple[Thread, list[str]]:
-    """What a change names, each once, without that to which it was applied before: it is counted there."""
-    subjects: list[str] = []
-    for subject in dict.fromkeys(_subjects(request)):
-        repeated = repeated_change(thread, request.request_id, subject)
-        thread = thread if repeated is None else repeated
-        subjects += [subject] if repeated is None else []
-    return thread, subjects
+    thread, subjects = count_repeated_changes(thread, request.request_id, _subjects(request))
+    return _with_outcomes(Advance(thread), request, dict.fromkeys(subjects, reason), now=now)
 
 
 def _subjects(request: ChangeFact) -> tuple[str, ...]:
@@ -69,13 +56,16 @@ def _subjects(request: ChangeFact) -> tuple[str, ...]:
             assert_never(request)
 
 
-def _refuse(thread: Thread, request: ChangeFact, subject: str, reason: str, *, now: int) -> Advance:
+def _with_outcomes(moved: Advance, request: ChangeFact, refusals: Mapping[str, str | None], *, now: int) -> Advance:
+    """Record what became of each subject: why it is refused, or None if the change is applied."""
     signal = {WithdrawalRequested: SIGNAL_WITHDRAW, EditRequested: SIGNAL_EDIT, RevocationRequested: SIGNAL_REVOKE}
-    thread = record_change(thread, request.request_id, subject, OutcomeStatus.REFUSED, reason=reason)
-    return refuse(thread, signal[type(request)], reason, now=now)
+    moved = replace(moved, thread=record_changes(moved.thread, request.request_id, refusals))
+    for reason in refusals.values():
+        moved = moved if reason is None else moved.then(refuse, signal[type(request)], reason, now=now)
+    return moved
 
 
-def _withdraw(thread: Thread, request: WithdrawalRequested, message_ids: list[str], *, now: int) -> Advance:
+def _withdraw(thread: Thread, request: WithdrawalRequested, message_ids: Sequence[str], *, now: int) -> Advance:
     waiting = {later.message.id: later for later in _changeable(thread)}
     withdrawn = [waiting[id] for id in message_ids if id in waiting]
     moved = Advance(thread)
@@ -84,27 +74,27 @@ def _withdraw(thread: Thread, request: WithdrawalRequested, message_ids: list[st
         event = MessagesWithdrawn(message_ids=tuple(later.message.id for later in withdrawn))
         moved = Advance(record_messages(left, withdrawn, OutcomeStatus.WITHDRAWN), events=(event,))
         moved = moved.then(ending.list_unread) if isinstance(thread.stage, Done) else moved
+    statuses, refusals = _statuses(thread), dict[str, str | None]()
     for id in message_ids:
-        if id in waiting or _status(thread, id) is OutcomeStatus.WITHDRAWN:
-            moved = replace(moved, thread=record_change(moved.thread, request.request_id, id, OutcomeStatus.APPLIED))
-        else:
-            moved = moved.then(_refuse, request, id, _why_not(thread, id), now=now)
-    return moved
+        status = statuses.get(remembered_id(id))
+        is_applied = id in waiting or status is OutcomeStatus.WITHDRAWN
+        refusals[id] = None if is_applied else _why_not(id, status)
+    return _with_outcomes(moved, request, refusals, now=now)
 
 
 def _edit(thread: Thread, request: EditRequested, *, now: int) -> Advance:
     [id] = _subjects(request)
     before = next((later for later in _changeable(thread) if later.message.id == id), None)
     if before is None:
-        return _refuse(thread, request, id, _why_not(thread, id), now=now)
+        reason = _why_not(id, _statuses(thread).get(remembered_id(id)))
+        return _with_outcomes(Advance(thread), request, {id: reason}, now=now)
     message = request.message.as_message(id)
     edited = replace(before, message=message, source=source_of(message, ids.FromSubmit(thread.counters.submissions, 0)))
     others = _mapping(thread, lambda later: None if later is before else later)
     if (problem := no_room_for(others, (edited,))) is not None:
-        return _refuse(thread, request, id, problem, now=now)
+        return _with_outcomes(Advance(thread), request, {id: problem}, now=now)
     thread = _mapping(thread, lambda later: edited if later is before else later)
-    thread = record_change(thread, request.request_id, id, OutcomeStatus.APPLIED)
-    return Advance(thread, events=(MessageEdited(message=message),))
+    return _with_outcomes(Advance(thread, events=(MessageEdited(message=message),)), request, {id: None}, now=now)
 
 
 def _changeable(thread: Thread) -> tuple[Submitted, ...]:
@@ -122,14 +112,14 @@ def _mapping(thread: Thread, change: Callable[[Submitted], Submitted | None]) ->
     )
 
 
-def _status(thread: Thread, message_id: str) -> OutcomeStatus | None:
-    id = remembered_id(message_id)
-    return next((outcome.status for outcome in thread.outcomes if outcome.id == id and outcome.is_message), None)
+def _statuses(thread: Thread) -> Mapping[str, OutcomeStatus]:
+    """What became of messages, by their ids as they are remembered."""
+    return {outcome.id: outcome.status for outcome in thread.outcomes if outcome.is_message}
 
 
-def _why_not(thread: Thread, message_id: str) -> str:
-    """Why a message cannot be changed."""
-    match _status(thread, message_id):
+def _why_not(message_id: str, status: OutcomeStatus | None) -> str:
+    """Why a message with this status cannot be changed."""
+    match status:
         case OutcomeStatus.READ:
             return f"it is too late: a run has read message {message_id!r}"
         case OutcomeStatus.ROLLED_BACK:
@@ -142,15 +132,12 @@ def _why_not(thread: Thread, message_id: str) -> str:
             return f"{message_id!r} is mail of another agent or a task: it is read as it was sent"
 
 
-def _revoke(thread: Thread, request: RevocationRequested, tools: list[str], *, now: int) -> Advance:
+def _revoke(thread: Thread, request: RevocationRequested, tools: Sequence[str], *, now: int) -> Advance:
     revoked = tuple(rule for rule in thread.permissions if rule.tool in tools)
     moved = Advance(_without(thread, revoked), events=(RulesRevoked(rules=revoked),) if revoked else ())
-    for tool in tools:
-        if tool in {rule.tool for rule in revoked}:
-            moved = replace(moved, thread=record_change(moved.thread, request.request_id, tool, OutcomeStatus.APPLIED))
-        else:
-            moved = moved.then(_refuse, request, tool, _why_no_rule(thread, tool), now=now)
-    return moved
+    known = {rule.tool for rule in revoked}
+    refusals = {tool: None if tool in known else _why_no_rule(thread, tool) for tool in tools}
+    return _with_outcomes(moved, request, refusals, now=now)
 
 
 def _without(thread: Thread, revoked: tuple[Rule, ...]) -> Thread:

@@ -1,6 +1,11 @@
-"""Record what becomes of decisions, messages and changes. A thread remembers the newest of them."""
+"""Record what becomes of decisions, messages and changes. A thread remembers the newest of them.
 
-from collections.abc import Iterable
+Accepted messages are counted apart from everything else: what a thread has forgotten it would read again. Decisions and
+changes name what can be decided or changed once, so a forgotten one is at most refused where it would be a repeat.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from wakeful.contract.base import replace
 from wakeful.contract.decisions import Decision
@@ -14,7 +19,8 @@ from wakeful.loop.machine.state import Advance, Thread
 
 REMEMBERED_OUTCOMES = 1000
 OUTCOMES_BYTES = 100_000
-"""How many outcomes a thread remembers, and their size; the oldest are dropped. A thread may live for years."""
+"""How many outcomes of accepted messages a thread remembers, and how many others, and the size of each; the oldest are
+dropped. A thread may live for years."""
 
 _OVERHEAD = 60
 """Bytes of an outcome's JSON besides its texts."""
@@ -109,25 +115,39 @@ def record_repeated(thread: Thread, decision: Decision, *calls: str) -> Thread:
     )
 
 
-def record_change(
-    thread: Thread, request_id: str | None, subject: str, status: OutcomeStatus, *, reason: str = ""
-) -> Thread:
-    """The thread with what became of a change of one subject; a request without an id has no outcome."""
+def record_changes(thread: Thread, request_id: str | None, refusals: Mapping[str, str | None]) -> Thread:
+    """The thread with what became of a change, by subject: why it was refused, or None if it was applied.
+
+    All of them at once: the time that a thread takes for each is that of all that it remembers. A request without an id
+    has no outcome.
+    """
     if request_id is None:
         return thread
-    run, id, subject = thread.run.number if thread.run else 0, remembered_id(request_id), remembered_id(subject)
-    reason = cut(reason, REASON_LENGTH)
-    return record(thread, (Outcome(id=id, status=status, reason=reason, subject=subject, run=run),))
+    run, id = thread.run.number if thread.run else 0, remembered_id(request_id)
+    return record(thread, (_of_change(id, subject, reason, run=run) for subject, reason in refusals.items()))
 
 
-def repeated_change(thread: Thread, request_id: str | None, subject: str) -> Thread | None:
-    """The thread after a change was sent again that was applied to its subject before; None if it was not."""
-    if request_id is None:
-        return None
-    id, subject = remembered_id(request_id), remembered_id(subject)
-    known = (it for it in thread.outcomes if (it.id, it.subject, it.status) == (id, subject, OutcomeStatus.APPLIED))
-    applied = next(known, None)
-    return None if applied is None else record(thread, (_repeated(applied),))
+def _of_change(id: str, subject: str, reason: str | None, *, run: int) -> Outcome:
+    status = OutcomeStatus.APPLIED if reason is None else OutcomeStatus.REFUSED
+    return Outcome(
+        id=id, status=status, reason=cut(reason or "", REASON_LENGTH), subject=remembered_id(subject), run=run
+    )
+
+
+def count_repeated_changes(
+    thread: Thread, request_id: str | None, subjects: Iterable[str]
+) -> tuple[Thread, tuple[str, ...]]:
+    """The thread after a change was sent again, and those of its subjects to which it was not applied before."""
+    id = None if request_id is None else remembered_id(request_id)
+    applied = {it.subject: it for it in thread.outcomes if it.id == id and it.status is OutcomeStatus.APPLIED}
+    new, repeated = list[str](), list[Outcome]()
+    for subject in dict.fromkeys(subjects):
+        known = applied.get(remembered_id(subject))
+        if known is None:
+            new.append(subject)
+        else:
+            repeated.append(_repeated(known))
+    return record(thread, repeated), tuple(new)
 
 
 def was_applied(thread: Thread, decision: Decision, *calls: str) -> bool:
@@ -196,16 +216,31 @@ def _is_same(one: Outcome, other: Outcome) -> bool:
 
 
 def newest(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
-    """As many of the newest as a thread remembers."""
-    room, start = OUTCOMES_BYTES, len(outcomes)
-    for place in reversed(range(max(0, len(outcomes) - REMEMBERED_OUTCOMES), len(outcomes))):
-        room -= _size(outcomes[place])
-        if room < 0:
-            break
-        start = place
-    return outcomes[start:]
+    """As many of the newest as a thread remembers, of accepted messages and of everything else."""
+    room = {True: _Room(), False: _Room()}
+    kept = [outcome for outcome in reversed(outcomes) if room[outcome.is_accepted_message].has_room_for(outcome)]
+    return outcomes if len(kept) == len(outcomes) else tuple(reversed(kept))
+
+
+@dataclass(slots=True)
+class _Room:
+    """What is left for the outcomes of a kind, from the newest to the oldest."""
+
+    number: int = REMEMBERED_OUTCOMES
+    size: int = OUTCOMES_BYTES
+
+    def has_room_for(self, outcome: Outcome) -> bool:
+        if self.number <= 0 or self.size < 0:
+            return False
+        self.number -= 1
+        self.size -= _size(outcome)
+        return self.size >= 0
 
 
 def _size(outcome: Outcome) -> int:
     texts = (outcome.id, outcome.reason, outcome.subject, *outcome.calls)
-    return _OVERHEAD + sum(len(text.encode(errors="surrogatepass")) for text in texts)
+    return _OVERHEAD + sum(map(_bytes, texts))
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
