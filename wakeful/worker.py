@@ -16,8 +16,7 @@ from typing import Any
 
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
-from temporalio.runtime import Runtime
-from temporalio.worker import Worker, WorkerDeploymentConfig
+from temporalio.worker import Interceptor, Worker, WorkerDeploymentConfig
 
 from wakeful.authoring.profiles import ProfileStore
 from wakeful.client.diagnosis.evidence import QueueKind
@@ -34,6 +33,10 @@ from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
 from wakeful.telemetry.health import LOCALHOST, serving_health
 from wakeful.telemetry.run_scope import RunScope
+from wakeful.telemetry import instruments
+from wakeful.telemetry.interceptor import TelemetryInterceptor, propagation
+from wakeful.telemetry.metrics import Metrics
+from wakeful.telemetry.telemetry import OFF, Telemetry
 from wakeful.undecodable import tolerant_client
 from wakeful.worker_health import WorkerHealth
 from wakeful_activities import (
@@ -62,8 +65,6 @@ BUILD_ID = f"wakeful-{version('wakeful')}"
 
 MAX_LOCAL_ACTIVITIES = 100
 """Local tools and lifecycle hooks that run at a time."""
-
-ABANDONED_METRIC = "wakeful_abandoned_threads"
 
 _logger = logging.getLogger("wakeful")
 
@@ -183,8 +184,9 @@ class WorkerParts:
         self._built_in = built_in_providers(os.environ)
         self._dependencies = Dependencies(registry.lifespan)
         self._lifecycles = PluginLifecycles()
-        self.user_code = _user_code(client, settings, self._dependencies)
-        cache = HistoryCache(client, max_bytes=settings.max_cached_bytes)
+        self.telemetry = Telemetry.of_process(client)
+        self.user_code = _user_code(self.telemetry.metrics, settings, self._dependencies)
+        cache = HistoryCache(client, max_bytes=settings.max_cached_bytes, metrics=self.telemetry.metrics)
         patience = Patience(settings.new_run_patience, settings.in_flight_patience)
         self._others = OtherWorkers(registry, patience, worker=client.identity, client=client)
         self._resolve = ResolveActivity(registry, cache, self.user_code, self._others, budget=settings.history_budget)
@@ -192,8 +194,12 @@ class WorkerParts:
         of_runs: list[type] = [AgentRun, ToolTask, ScheduledMessage, archives]
         self.workflows = [] if settings.inference_queue else of_runs
         self.activities = self._activities(cache)
-        self.scope = RunScope()
-        """The interceptor of the worker."""
+        self._scope = RunScope()
+
+    @property
+    def interceptors(self) -> list[Interceptor]:
+        """What names the run in log lines, and turns telemetry on in the workflows unless it is off."""
+        return [self._scope] if self.telemetry == OFF else [self._scope, TelemetryInterceptor(self.telemetry)]
 
     def _activities(self, cache: HistoryCache) -> list[Callable[..., Any]]:
         registry, settings, user_code, others = self._registry, self._settings, self.user_code, self._others
@@ -203,7 +209,10 @@ class WorkerParts:
         intervals = HeartbeatIntervals(
             settings.heartbeat_interval.total_seconds(), settings.live_heartbeat_interval.total_seconds()
         )
-        inference = InferActivity(registry, cache, hooks, gates, self._built_in, breakers, intervals, others)
+        telemetry = self.telemetry
+        inference = InferActivity(
+            registry, cache, hooks, gates, self._built_in, breakers, intervals, others, telemetry=telemetry
+        )
         compaction, archive = CompactActivity(inference, cache), ArchiveActivity(self._client, self._history)
         if settings.inference_queue is not None:
             return [inference.infer, compaction.compact]
@@ -217,7 +226,7 @@ class WorkerParts:
             DeliverActivity(self._reader).deliver_message,
             inference.infer,
             compaction.compact,
-            ToolActivity(registry, cache, hooks, gates, user_code, intervals, others).call_tool,
+            ToolActivity(registry, cache, hooks, gates, user_code, intervals, others, telemetry).call_tool,
             HooksActivity(cache, hooks, others).run_hooks,
         ]
 
@@ -261,7 +270,7 @@ def _worker(client: Client, settings: WorkerSettings, parts: WorkerParts) -> Wor
         max_task_queue_activities_per_second=settings.max_inferences_per_second,
         workflows=parts.workflows,
         activities=parts.activities,
-        interceptors=[parts.scope],
+        interceptors=[*propagation(client, parts.telemetry), *parts.interceptors],
         build_id=None if settings.deployment else settings.build_id,
         deployment_config=_deployment(settings),
         max_concurrent_activities=settings.max_concurrent_activities,
@@ -275,14 +284,17 @@ def _worker(client: Client, settings: WorkerSettings, parts: WorkerParts) -> Wor
     )
 
 
-def _user_code(client: Client, settings: WorkerSettings, dependencies: Dependencies) -> UserCode:
+def _user_code(metrics: Metrics | None, settings: WorkerSettings, dependencies: Dependencies) -> UserCode:
     """Threads for as many sync calls as there can be: an activity makes one at a time."""
-    meter = (client.service_client.config.runtime or Runtime.default()).metric_meter
-    gauge = meter.create_gauge(ABANDONED_METRIC, "Threads of calls that have timed out or were cancelled", "threads")
+
+    def show(abandoned: int) -> None:
+        if metrics is not None:
+            metrics.record(instruments.ABANDONED, abandoned, {instruments.TASK_QUEUE: settings.task_queue})
+
     return UserCode(
         settings.max_concurrent_activities + MAX_LOCAL_ACTIVITIES,
         max_abandoned=settings.max_abandoned_threads,
-        on_abandoned=lambda count: gauge.set(count, {"task_queue": settings.task_queue}),
+        on_abandoned=show,
         dependencies=dependencies,
     )
 

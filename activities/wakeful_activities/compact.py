@@ -16,6 +16,7 @@ from wakeful_activities.heartbeats import heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.inference.activity import InferActivity
 from wakeful_activities.inference.attempt import Stream
+from wakeful_activities.inference.chat_telemetry import ChatTelemetry
 from wakeful_activities.inference.models import ProviderMissing
 from wakeful_activities.inference.patience import shortened
 from wakeful_activities.other_workers import waited
@@ -27,11 +28,12 @@ class CompactActivity:
     def __init__(self, inference: InferActivity, cache: HistoryCache) -> None:
         self._models = inference.models
         self._others = inference.others
+        self._telemetry = inference.telemetry
         self._cache = cache
 
     @activity.defn(name=ACTIVITY_COMPACT)
     async def compact(self, input: CompactInput) -> CompactOutput:
-        with heartbeating() as beats:
+        with heartbeating() as beats, ChatTelemetry(self._telemetry) as telemetry:
             agent = await self._cache.agent(input.agent)
             policy = (agent.context or ContextPolicy()).limited(input.limit)
             mark = await self._cache.mark(input.previous) if input.previous else None
@@ -52,10 +54,12 @@ class CompactActivity:
                 messages=(prompt,),
                 settings=ModelSettings(max_tokens=summary.max_tokens),
             )
-            stream = Stream("", activity.info().attempt)
+            telemetry.about(agent.agent_id, model)
+            stream = Stream("", activity.info().attempt, telemetry=telemetry)
             try:
                 retry = agent.retry or RetryPolicy()
                 response = await self._models.call(model, request, retry, stream, beats)
+                telemetry.answered(response)
             except ProviderError as error:
                 # Temporal could not keep a whole traceback.
                 message = shortened(f"summary failed: {error}")

@@ -5,6 +5,7 @@ What it does not have is read from the workflow's history, and from the thread's
 decides whether a transcript is the right one, so a stale or partial cache costs time but is never wrong.
 """
 
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ from wakeful.history.conversation import UNKNOWN_DIGEST, Conversation, read_conv
 from wakeful.history.decoder import ExecutionRef
 from wakeful.loop.thread.archive import archived_position
 from wakeful.loop.thread.transcript import TranscriptPosition
+from wakeful.telemetry import instruments
+from wakeful.telemetry.metrics import Metrics
 from wakeful_activities.bounded_cache import BoundedCache
 
 MAX_CACHED_BYTES = 256 * 2**20
@@ -167,8 +170,9 @@ class CachedTranscript:
 class HistoryCache:
     """Caches of conversations, agents and runs' metadata, each bounded by bytes and backed by history."""
 
-    def __init__(self, client: Client, *, max_bytes: int = MAX_CACHED_BYTES) -> None:
+    def __init__(self, client: Client, *, max_bytes: int = MAX_CACHED_BYTES, metrics: Metrics | None = None) -> None:
         self._client = client
+        self._metrics = metrics
         self._archives = ArchiveReader(client)
         self._threads: BoundedCache[str, _Thread] = BoundedCache(max_bytes, lambda thread: thread.size)
         self._agents: BoundedCache[str, ResolvedAgent] = BoundedCache(max_bytes, json_bytes)
@@ -245,12 +249,21 @@ class HistoryCache:
         """
         thread, ref = self._thread(), input.transcript
         thread.follow(input.appended, ref.length)
-        if not thread.matches(ref):
+        is_known, began = thread.matches(ref), time.monotonic()
+        if not is_known:
             thread = await self._rebuild(ref)
+        self._count(is_known=is_known, seconds=time.monotonic() - began)
         while thread.start.length > 0 and not is_enough(CachedTranscript(thread, ref.length)):
             await self._read_older(thread)
         self._keep(thread)
         return CachedTranscript(thread, ref.length)
+
+    def _count(self, *, is_known: bool, seconds: float) -> None:
+        if self._metrics is not None:
+            result = instruments.HIT if is_known else instruments.REBUILT
+            self._metrics.count(instruments.TRANSCRIPTS, {instruments.CACHE_RESULT: result})
+            if not is_known:
+                self._metrics.record(instruments.REBUILD_DURATION, seconds, {})
 
     async def conversation(self, call_id: str, last: int | None = None) -> tuple[Message, ...]:
         """The newest messages, or all, with the answer that asks for this call and the results of its calls so far."""

@@ -340,7 +340,7 @@ async def test_the_end_of_a_run_is_one_line_in_the_log_and_counted_by_agent_and_
         "steps": 1,
     }
     counted = [
-        (update.value, update.attributes["agent"], update.attributes["outcome"])
+        (update.value, update.attributes["gen_ai_agent_name"], update.attributes["wakeful_run_outcome"])
         for update in buffer.retrieve_updates()
         if update.metric.name == "wakeful_runs_ended" and update.metric.kind == BUFFERED_METRIC_KIND_COUNTER
     ]

@@ -54,6 +54,8 @@ from wakeful.contract.state import StateView
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, PermissionsView, QueuedMessage, StatusView
 from wakeful.rpc_errors import error_of
+from wakeful.telemetry.client_spans import client_span
+from wakeful.telemetry.names import SPAN_DECIDE, SPAN_SEND, SPAN_START
 from wakeful.undecodable import decoding
 
 
@@ -145,7 +147,8 @@ class Client:
                 metadata=dict(metadata or {}),
                 priority=priority,
             )
-        return await start_thread(self.temporal, request, thread_id, task_queue=self.task_queue, again=again)
+        with client_span(SPAN_START, thread_id=thread_id, agent_id=agent_id):
+            return await start_thread(self.temporal, request, thread_id, task_queue=self.task_queue, again=again)
 
     async def run(
         self,
@@ -228,7 +231,8 @@ class Client:
                 metadata=dict(metadata or {}),
             )
         signal = WakeSignal(names.SIGNAL_SUBMIT, submission, agent_id, text[:TITLE_LENGTH], tenant)
-        await signal_or_wake(self.reader, thread_id, signal, queue_of=lambda _closed: self.task_queue)
+        with client_span(SPAN_SEND, thread_id=thread_id):
+            await signal_or_wake(self.reader, thread_id, signal, queue_of=lambda _closed: self.task_queue)
         if confirm:
             await confirm_message(self.reader, thread_id, message_id)
         return message_id
@@ -397,7 +401,7 @@ class Client:
                 decision_id=decision_id or uuid.uuid4().hex,
                 actor=actor,
             )
-        return await decide(self.reader, thread_id, (decision,), is_confirmed=confirm, tenant=tenant)
+        return await self.decide_many(thread_id, (decision,), tenant=tenant, confirm=confirm)
 
     async def decide_many(
         self, thread_id: str, decisions: Sequence[Decision], *, tenant: str | None = None, confirm: bool = False
@@ -409,7 +413,8 @@ class Client:
             DecisionRefused: with `confirm`, when they changed nothing.
             NoAnswer: with `confirm`, when no worker has handled them in time; they are in history, and will be applied.
         """
-        return await decide(self.reader, thread_id, decisions, is_confirmed=confirm, tenant=tenant)
+        with client_span(SPAN_DECIDE, thread_id=thread_id):
+            return await decide(self.reader, thread_id, decisions, is_confirmed=confirm, tenant=tenant)
 
     async def submit(
         self,
@@ -427,7 +432,8 @@ class Client:
             submission = Submission(
                 input=messages, on_busy=OnBusy(on_busy), tenant=tenant, user=user, metadata=dict(metadata or {})
             )
-        await self._signal(thread_id, names.SIGNAL_SUBMIT, submission)
+        with client_span(SPAN_SEND, thread_id=thread_id):
+            await self._signal(thread_id, names.SIGNAL_SUBMIT, submission)
 
     async def queued(self, thread_id: str) -> list[QueuedMessage]:
         """The messages and mail that no run has read, in the order in which runs read them."""

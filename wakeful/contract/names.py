@@ -92,6 +92,9 @@ HEADER_RUN = "wakeful-run"
 SNAPSHOT = "snapshot"
 """The key under which continue-as-new passes the thread to the next execution."""
 
+HEADER_TRACE = "wakeful-trace"
+"""The header in which continue-as-new passes the open spans of a thread to the next execution, if it is traced."""
+
 RESERVED_TOOL_NAMES = frozenset(
     {
         ACTIVITY_RESOLVE_AGENT,

@@ -7,6 +7,7 @@ histories replay in CI.
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any, NoReturn
 
 from temporalio import workflow
@@ -21,7 +22,7 @@ from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.limits import IN_FLIGHT_BYTES
 from wakeful.contract.missing import Missing
 from wakeful.contract.requests import RunRequest, parse_fork_point, parse_outcomes, parse_page, parse_request
-from wakeful.contract.runs import Errored, RunResult, ThreadMode, status_reason
+from wakeful.contract.runs import Errored, RunIdentity, RunResult, ThreadMode, status_reason
 from wakeful.contract.segments import archived_events
 from wakeful.contract.state import StateView
 from wakeful.contract.views import (
@@ -38,10 +39,6 @@ from wakeful.loop.machine.commands import (
     CancelChild,
     CancelWork,
     Command,
-    NotifyParent,
-    SendSignal,
-    StartChild,
-    StartTask,
 )
 from wakeful.loop.machine.facts import (
     CancelRequested,
@@ -66,7 +63,7 @@ from wakeful_workflows.alarm import Alarm
 from wakeful_workflows.archives import Archives
 from wakeful_workflows.children import ChildCommand, Children
 from wakeful_workflows.closing import close, fail
-from wakeful_workflows.commands import Activities, priority_of, restore
+from wakeful_workflows.commands import Activities, ActivityCommand, priority_of, restore
 from wakeful_workflows.continue_as_new import Snapshots, UnseenCancel, is_possible
 from wakeful_workflows.early_activations import EarlyActivations
 from wakeful_workflows.fork_points import ForkPoints
@@ -84,9 +81,12 @@ from wakeful_workflows.queries import (
     transcript_page,
 )
 from wakeful_workflows.run_log import log_changes, logger
+from wakeful_workflows.run_metrics import run_metrics
+from wakeful_workflows.run_trace import run_trace
 from wakeful_workflows.signals import Signals
 from wakeful_workflows.tools import failure_code, failure_reason
 from wakeful_workflows.visibility import Visibility
+from wakeful_workflows.worker_telemetry import worker_telemetry
 
 EVENTS_BEFORE_FIRST_TASK = 3
 """Of an execution that nothing disturbs: it is started, and its first workflow task is scheduled and started."""
@@ -103,6 +103,8 @@ class AgentRun(Signals):
     @workflow.init
     def __init__(self, request: RawValue = NO_REQUEST) -> None:
         super().__init__(HistoryEstimate(size=request.payload.ByteSize()))
+        telemetry = worker_telemetry()
+        self._trace, self._metrics = run_trace(telemetry.tracing), run_metrics(telemetry.metrics)
         self._pending: list[Command] = []
         self._thread: Thread | None = None
         self._log = EventLog()
@@ -144,7 +146,8 @@ class AgentRun(Signals):
             has_advanced = any(news) or bool(self._facts)
             self._unseen_cancel.take(self._facts, signals=self._signals, has_news=any(news))
             while self._facts:
-                self._take(self._advance(self._current(), self._facts.popleft()))
+                fact = self._facts.popleft()
+                self._take(self._advance(self._current(), fact), fact)
             thread = self._current()
             if has_advanced:
                 self._continue_as_new_if_due(thread)
@@ -201,6 +204,8 @@ class AgentRun(Signals):
             status_reason=status_reason(error),
             termination=error,
         )
+        if self._metrics is not None:
+            self._metrics.on_rejected(result)
         self._visibility.on_run_ended(result)
         self._visibility.show_rejected(result, asked, worker.search_attributes or ())
         fail(result, error)
@@ -252,8 +257,12 @@ class AgentRun(Signals):
             lost = fact if isinstance(fact, ClientFact) else None
             return advance(thread, LoopFailed(failure, lost), now=now)
 
-    def _take(self, made: Advance) -> None:
+    def _take(self, made: Advance, fact: Fact | None = None) -> None:
         """The one place where the state changes."""
+        if self._trace is not None:
+            self._trace.take(self._thread, made, fact)
+        if self._metrics is not None:
+            self._metrics.take(self._thread, made, fact)
         before, self._thread = self._thread, made.thread
         log_changes(before, made, now=_now())
         self._log.append(made.events, made.thread.identity, at=_now())
@@ -295,6 +304,8 @@ class AgentRun(Signals):
         if self._unseen_cancel.is_possible:
             self._unseen_cancel.wait()
             return
+        if self._metrics is not None:
+            self._metrics.on_continue_as_new(thread)
         workflow.continue_as_new({names.SNAPSHOT: packed})
 
     def _waits_for_archive(self) -> bool:
@@ -335,10 +346,19 @@ class AgentRun(Signals):
                 case _ if is_held or not (self._has_room or isinstance(command, CancelChild)):
                     is_held = True
                     self._pending.append(command)
-                case StartChild() | StartTask() | CancelChild() | SendSignal() | NotifyParent():
-                    self._children.perform(command, identity)
                 case _:
-                    self._activities.start(command, identity)
+                    with self._trace.performing(command) if self._trace is not None else nullcontext():
+                        self._start(command, identity)
+
+    def _start(self, command: ChildCommand | ActivityCommand, identity: RunIdentity) -> None:
+        if isinstance(command, ChildCommand):
+            self._children.perform(command, identity)
+        else:
+            self._activities.start(command, identity)
+
+    def trace_carryover(self) -> dict[str, Any] | None:
+        """What the worker's interceptor passes on in a header when the thread continues as new."""
+        return None if self._trace is None else self._trace.carryover()
 
     @property
     def _has_room(self) -> bool:

@@ -46,6 +46,7 @@ from wakeful.loop.machine.facts import (
 )
 from wakeful.undecodable import checked
 from wakeful_workflows.history_estimate import SIGNAL, HistoryEstimate
+from wakeful_workflows.run_trace import RunTrace
 
 SIGNALS_DESCRIPTION = (
     'submit {"input": "…"}: messages for the thread; '
@@ -71,6 +72,7 @@ class Signals:
         self._missing: dict[str, Missing] = {}
         """What workers lacked for activities, by activity: for the details only."""
         self._has_report = False
+        self._trace: RunTrace | None = None
 
     @workflow.signal(dynamic=True, description=SIGNALS_DESCRIPTION)
     def on_signal(self, name: str, args: Sequence[RawValue]) -> None:
@@ -82,6 +84,8 @@ class Signals:
             self._take_report(payloads)
         else:
             self._facts.append(_fact(name, payloads))
+            if self._trace is not None:
+                self._trace.on_sent(self._facts[-1])
 
     def _take_report(self, payloads: Sequence[Payload]) -> None:
         """Not a fact: it changes what the thread shows, and nothing that it does."""

@@ -31,9 +31,6 @@ TENANT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_TENANT)
 USER = SearchAttributeKey.for_keyword(names.ATTRIBUTE_USER)
 PENDING = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_PENDING)
 
-RUNS_ENDED = "wakeful_runs_ended"
-"""A counter."""
-
 ID_LIMIT = 255
 LIST_LIMIT = 1_500
 """Bytes of one id, and of all of them: the server rejects longer ones, which would leave the run stuck."""
@@ -80,11 +77,8 @@ class Visibility:
         self._history.add(UPSERT, size=json_bytes(kept))
 
     def on_run_ended(self, result: RunResult) -> None:
-        """Report the end of a run once: in the log, in a metric, and with the next `show`, in the search attributes."""
+        """Report the end of a run once: in the log, and with the next `show`, in the search attributes."""
         log_end(result)
-        meter = workflow.metric_meter()
-        counter = meter.create_counter(RUNS_ENDED, "Runs that have ended, by agent and outcome")
-        counter.add(1, {"agent": result.agent_id, "outcome": outcome_of(result.termination)})
         self._ended = result
 
     def show_run_ends(self, thread: Thread, attributes: Collection[str]) -> None:

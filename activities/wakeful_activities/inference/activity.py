@@ -23,6 +23,7 @@ from wakeful.contract.names import ACTIVITY_INFER
 from wakeful.contract.transcript import assistant_message
 from wakeful.permissions.rules import overlaid, rule_problems
 from wakeful.registry.registry import Registry
+from wakeful.telemetry.telemetry import OFF, Telemetry
 from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates, is_gated
@@ -37,6 +38,7 @@ from wakeful_activities.inference.build_request import (
     identity_of,
     tools_by_id,
 )
+from wakeful_activities.inference.chat_telemetry import ChatTelemetry
 from wakeful_activities.inference.hooks import after_inference, after_verdicts, before_inference, has_hooks
 from wakeful_activities.inference.model_choice import ModelChoice
 from wakeful_activities.inference.models import Models, ProviderMissing
@@ -62,19 +64,29 @@ class InferActivity:
         breakers: CircuitBreakers | None = None,
         intervals: HeartbeatIntervals | None = None,
         others: OtherWorkers | None = None,
+        telemetry: Telemetry = OFF,
     ) -> None:
+        self.telemetry = telemetry
         self._registry = registry
         self._cache = cache
         self._hooks = hooks
         self._gates = gates
         self._intervals = intervals
         self.others = others or OtherWorkers(registry)
-        self.models = Models(registry, built_in, breakers, hooks.dependencies)
+        self.models = Models(registry, built_in, breakers, hooks.dependencies, telemetry.metrics)
 
     @activity.defn(name=ACTIVITY_INFER)
     async def infer(self, input: InferInput) -> ModelResponse:
+        with ChatTelemetry(self.telemetry) as telemetry:
+            response = await self._recovered(input, telemetry)
+            telemetry.answered(response)
+        return response
+
+    async def _recovered(self, input: InferInput, telemetry: ChatTelemetry) -> ModelResponse:
+        """The answer, also one that was cut short by a cancellation, or an error that tells Temporal what to do."""
         info = activity.info()
-        stream = Stream(_step_label(info.activity_id, input.lineage), info.attempt, *earlier_attempts())
+        label = _step_label(info.activity_id, input.lineage)
+        stream = Stream(label, info.attempt, *earlier_attempts(), telemetry=telemetry)
         if (lost := too_many_lost(stream)) is not None:
             raise lost
         with heartbeating(stream.heartbeat, self._intervals, live=input.live) as beats:
@@ -110,6 +122,7 @@ class InferActivity:
             if changed != shape:
                 shape, built = changed, await build_request(self._cache, input, agent, changed)
         choice = ModelChoice.of(agent, shape.overrides)
+        stream.telemetry.about(agent.agent_id, choice.models[0])
 
         async def shorten(tokens: int) -> BuiltRequest:
             return await build_request(self._cache, input, agent, shape, limit=tokens)
@@ -223,6 +236,7 @@ class InferActivity:
     ) -> ApplicationError:
         """The activity's failure; the next attempt finds in the heartbeat what has arrived."""
         failed = failure(error, choice, stream, self.models.wait)
+        stream.telemetry.on_retry(failed)
         beats.beat()
         return failed
 

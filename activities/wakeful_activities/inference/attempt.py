@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import TypeVar
 
-from opentelemetry import trace
 from temporalio import activity
 
 from wakeful.authoring.provider import AnyProvider, Provider, StreamingProvider
@@ -17,6 +16,7 @@ from wakeful.contract.model_settings import ReasoningEffort
 from wakeful.contract.streaming import Outage, StreamCheckpoint, StreamPart
 from wakeful_activities.heartbeats import Heartbeats
 from wakeful_activities.inference.call_ids import with_own_ids, with_provider_ids
+from wakeful_activities.inference.chat_telemetry import ChatTelemetry
 from wakeful_activities.inference.model_choice import IDLE_STALL
 from wakeful_activities.inference.recovery import continuing, interruption_of
 from wakeful_activities.inference.stream_assembly import StreamAssembly
@@ -24,8 +24,6 @@ from wakeful_activities.other_workers import missing_before
 from wakeful_activities.user_code import contained
 
 D = TypeVar("D", StreamCheckpoint, Outage)
-
-_tracer = trace.get_tracer("wakeful")
 
 CHECKPOINT_LIMIT = 400_000
 """Characters of an answer that a heartbeat carries; a longer one is continued from there."""
@@ -41,7 +39,10 @@ class Stream:
         earlier: StreamCheckpoint | None = None,
         outage: Outage | None = None,
         missing: Missing | None = None,
+        *,
+        telemetry: ChatTelemetry | None = None,
     ) -> None:
+        self.telemetry = telemetry or ChatTelemetry()
         self.step_label = step_label
         self.attempt = attempt
         self.earlier = earlier
@@ -124,9 +125,7 @@ async def call_provider(
         ProviderError: the call failed or was interrupted; `stream` has what arrived.
     """
     request = with_provider_ids(request.model_copy(update={"model": model.name}), model.provider)
-    with _tracer.start_as_current_span(f"chat {request.model}", kind=trace.SpanKind.CLIENT) as span:
-        span.set_attribute("gen_ai.operation.name", "chat")
-        span.set_attribute("gen_ai.request.model", request.model)
+    with stream.telemetry.attempt(model, request, stream.earlier):
         text = stream.earlier.text if stream.earlier else ""
         continued = continuing(request, text)
         try:
@@ -143,10 +142,6 @@ async def call_provider(
             raise ProviderError(
                 ProviderErrorKind.PROVIDER, f"model {request.model!r} stopped to call tools, but called none"
             )
-        usage = response.usage
-        span.set_attribute("gen_ai.response.model", response.model)
-        span.set_attribute("gen_ai.usage.input_tokens", usage.prompt_tokens or 0)
-        span.set_attribute("gen_ai.usage.output_tokens", usage.completion_tokens or 0)
         return response
 
 
@@ -187,6 +182,7 @@ async def _streamed(
                 raise _stalled(request, patience, has_started=assembly.has_news) from error
             assembly.add(part)
             if assembly.has_news:
+                stream.telemetry.on_first_chunk()
                 beats.news(delay=assembly.size / CHECKPOINT_LIMIT)
     if not assembly.is_complete:
         message = f"the answer of model {request.model!r} ended early"

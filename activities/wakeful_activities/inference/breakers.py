@@ -34,6 +34,11 @@ class CircuitBreakers:
         breaker = self._breakers.get(model)
         return max(0.0, breaker.open_until - self._clock()) if breaker else 0.0
 
+    def is_open(self, model: str) -> bool:
+        """Whether the model's breaker spaces its calls."""
+        breaker = self._breakers.get(model)
+        return breaker is not None and breaker.is_open
+
     def last_failure(self, model: str) -> "LastFailure | None":
         """How the model has failed since it last answered, if it has."""
         breaker = self._breakers.get(model)

@@ -9,10 +9,13 @@ from wakeful.contract.inference import ModelRequest, ModelResponse
 from wakeful.registry.dependencies import Dependencies
 from wakeful.registry.registry import Registry
 from wakeful.telemetry.log_fields import add_fields
+from wakeful.telemetry import instruments, names
+from wakeful.telemetry.metrics import Metrics
 from wakeful_activities.heartbeats import Heartbeats
 from wakeful_activities.inference.answer import priced, with_estimate
 from wakeful_activities.inference.attempt import Stream, call_provider
 from wakeful_activities.inference.breakers import CircuitBreakers, LastFailure
+from wakeful_activities.inference.chat_telemetry import provider_name
 from wakeful_activities.inference.model_choice import model_key
 from wakeful_activities.other_workers import Lacking
 
@@ -34,7 +37,9 @@ class Models:
         built_in: Mapping[str, AnyProvider],
         breakers: CircuitBreakers | None = None,
         dependencies: Dependencies | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
+        self._metrics = metrics
         self._registry = registry
         self._built_in = built_in
         self._breakers = breakers or CircuitBreakers()
@@ -54,6 +59,21 @@ class Models:
         add_fields(model=model.name)
         self._breakers.begin(key)
         try:
+            return await self._called(provider, model, request, policy, stream, beats)
+        finally:
+            self._show_breaker(model)
+
+    async def _called(
+        self,
+        provider: AnyProvider,
+        model: ModelBinding,
+        request: ModelRequest,
+        policy: RetryPolicy,
+        stream: Stream,
+        beats: Heartbeats,
+    ) -> ModelResponse:
+        key = model_key(model)
+        try:
             response = await call_provider(provider, model, request, policy, stream, beats)
         except ProviderError as error:
             if error.kind.transient:
@@ -66,6 +86,11 @@ class Models:
             raise
         self._breakers.succeeded(key)
         return self.priced(with_estimate(response, request), model)
+
+    def _show_breaker(self, model: ModelBinding) -> None:
+        if self._metrics is not None:
+            labels = {names.PROVIDER: provider_name(model), names.REQUEST_MODEL: model.name}
+            self._metrics.record(instruments.BREAKER, int(self._breakers.is_open(model_key(model))), labels)
 
     def check(self, model: ModelBinding) -> None:
         """Raise `ProviderMissing` if this worker cannot call the model."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ParamSpec
 
-from opentelemetry import trace
 from pydantic import JsonValue
 from temporalio import activity
 from temporalio.common import RawValue
@@ -25,6 +24,8 @@ from wakeful.contract.missing import TIMEOUTS, Missing
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolStatus
 from wakeful.registry.registry import Registry
 from wakeful.telemetry.log_causes import log_failure
+from wakeful.telemetry.telemetry import OFF, Telemetry
+from wakeful.telemetry.tracing import error_type
 from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates
@@ -32,12 +33,12 @@ from wakeful_activities.hooks.hook_run import Hooks, OpenProfiles, checked_reque
 from wakeful_activities.other_workers import Lacking, OtherWorkers, check_executed, missing_before, waited
 from wakeful_activities.results import as_result, cut_to_fit
 from wakeful_activities.tools.emit import Emitter, emitting
+from wakeful_activities.tools.execution_telemetry import executing
 from wakeful_activities.tools.hooks import HookedCall
 from wakeful_activities.tools.live_output import LiveOutput
 from wakeful_activities.user_code import UserCode, contained, described
 
 _logger = logging.getLogger("wakeful")
-_tracer = trace.get_tracer("wakeful")
 
 P = ParamSpec("P")
 
@@ -60,7 +61,9 @@ class ToolActivity:
         user_code: UserCode,
         intervals: HeartbeatIntervals | None = None,
         others: OtherWorkers | None = None,
+        telemetry: Telemetry = OFF,
     ) -> None:
+        self._telemetry = telemetry
         self._registry = registry
         self._cache = cache
         self._hooks = hooks
@@ -96,14 +99,17 @@ class ToolActivity:
         except Exception as error:  # as for the agent below
             return _not_read(name, "the metadata of its run could not be read", error)
         call = _Call(input, self._hooks.profiles, self._hooks.dependencies.value, metadata, missing)
-        with _tracer.start_as_current_span(f"execute_tool {name}") as span:
-            span.set_attribute("gen_ai.tool.name", name)
-            span.set_attribute("gen_ai.tool.call.id", input.call.id)
-            with heartbeating(call.progress, self._intervals, live=input.live) as call.beats:
-                if input.agent is None:
-                    outcome = await self._execute_emitting(tool, call)
-                    return outcome.model_copy(update={"effects": call.effects})
-                return await self._execute_if_allowed(tool, call, input.agent)
+        with (
+            executing(self._telemetry, name, input) as execution,
+            heartbeating(call.progress, self._intervals, live=input.live) as call.beats,
+        ):
+            if input.agent is None:
+                outcome = await self._execute_emitting(tool, call)
+                outcome = outcome.model_copy(update={"effects": call.effects})
+            else:
+                outcome = await self._execute_if_allowed(tool, call, input.agent)
+            execution.returned(outcome, error=call.error)
+            return outcome
 
     async def _execute_if_allowed(self, tool: Tool, call: "_Call", agent_digest: str) -> ToolOutcome:
         """Execute the call if permission rules, gates and hooks allow it; hooks may then replace its result."""
@@ -170,9 +176,11 @@ class ToolActivity:
             return ToolOutcome(result=ToolResult.suspended(tool.name, ticket, ticket.suspension.message))
         except ToolError as error:
             log_failure(_logger, "tool failed", error, extra={"tool": tool.name}, level=logging.INFO)
+            call.error = error_type(error)
             return ToolOutcome(result=ToolResult.error(tool.name, str(error)))
         except Exception as error:  # the boundary: whatever a tool raises, the model reads it
             log_failure(_logger, "tool raised", error, extra={"tool": tool.name})
+            call.error = error_type(error)
             problem = f"{ToolErrorKind.EXECUTION_FAILED}: {described(error)}"
             return ToolOutcome(result=ToolResult.error(tool.name, problem))
 
@@ -212,6 +220,8 @@ class _Call:
         self.emitter: Emitter | None = None
         self.requests = HookRequests()
         self.state = State(agent_id=input.identity.agent_id)
+        self.error: str | None = None
+        """The kind of error that the tool raised."""
         self.has_returned = False
         """The tool neither raised nor suspended: its state and its requests take effect."""
         self._shown = LiveOutput(input.identity, activity.info().attempt)

@@ -1,19 +1,19 @@
 """An API key that a provider repeats is in no history, log, error, event or trace."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from temporalio.client import Client as TemporalClient
 
 from tests.support.fake_provider.script import Answer, ErrorEvent, Inject, Raw, Reply, Status
 from tests.support.fake_provider.server import FakeProvider
-from tests.support.provider_app import CANARY
+from tests.support.provider_app import CANARY, registry_for
+from tests.support.telemetry import traced_process
 from wakeful.client.client import Client
 from wakeful.contract.model_settings import InferenceOverrides
+from wakeful.worker import WorkerSettings, running_worker
 
 LEAKS: dict[str, tuple[Reply, ...]] = {
     "in an error body": (Status(401, message=f"the key {CANARY} is not known"),),
@@ -28,12 +28,19 @@ LEAKS: dict[str, tuple[Reply, ...]] = {
 
 @pytest.fixture(scope="module")
 def spans() -> Iterator[InMemorySpanExporter]:
-    exporter = InMemorySpanExporter()
-    tracing = TracerProvider()
-    tracing.add_span_processor(SimpleSpanProcessor(exporter))
-    trace.set_tracer_provider(tracing)
-    yield exporter
-    tracing.shutdown()
+    with traced_process() as exporter:
+        yield exporter
+
+
+@pytest.fixture(scope="module")
+async def client(temporal: TemporalClient, fake: FakeProvider, spans: InMemorySpanExporter) -> AsyncIterator[Client]:
+    """The client of a worker that is traced."""
+    settings = WorkerSettings(task_queue="secrets")
+    async with (
+        running_worker(temporal, registry_for(fake.port), settings),
+        Client(temporal, task_queue="secrets") as client,
+    ):
+        yield client
 
 
 @pytest.mark.parametrize("replies", LEAKS.values(), ids=LEAKS.keys())

@@ -30,7 +30,10 @@ from wakeful.contract.runs import ForkedFrom, ThreadMode
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful.history.decoder import ExecutionRef
 from wakeful.history.fork_point import find_fork_point
+from wakeful.history.step_spans import step_span
 from wakeful.rpc_errors import error_of
+from wakeful.telemetry.client_spans import client_span, is_tracing
+from wakeful.telemetry.names import SPAN_FORK
 
 V = TypeVar("V", bound=Wire)
 
@@ -85,7 +88,9 @@ async def fork_thread(reader: ThreadReader, thread_id: str, fork: ForkRequest) -
             user=fork.user,
             metadata=dict(fork.metadata),
         )
-    return await _start(temporal, request, fork.new_thread_id, task_queue=origin.task_queue)
+    origin_span = await step_span(temporal, ExecutionRef(thread_id, run_id), inherited) if is_tracing() else None
+    with client_span(SPAN_FORK, thread_id=thread_id, agent_id=request.agent_id, origin=origin_span):
+        return await _start(temporal, request, fork.new_thread_id, task_queue=origin.task_queue)
 
 
 def inherited_messages(thread_id: str, messages: Sequence[Message], at: int) -> int:

@@ -1,0 +1,75 @@
+"""The worker's interceptor that turns telemetry on in Wakeful's workflows, and carries open spans over continue-as-new.
+
+Temporal's own OpenTelemetry interceptor propagates contexts from and to clients, activities and children. Workflows
+find what this one provides among the SDK's extern functions: where it is not installed, as in a replay, there is none.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, NoReturn, Protocol, runtime_checkable
+
+from opentelemetry.trace import get_tracer_provider
+from temporalio import workflow
+from temporalio.client import Client
+from temporalio.contrib.opentelemetry import OpenTelemetryInterceptor, ReplaySafeTracerProvider, TracingInterceptor
+from temporalio.converter import PayloadConverter
+from temporalio.worker import (
+    ContinueAsNewInput,
+    Interceptor,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+    WorkflowOutboundInterceptor,
+)
+
+from wakeful.contract.names import HEADER_TRACE
+from wakeful.telemetry.names import EXTERN
+from wakeful.telemetry.telemetry import Telemetry
+
+_logger = logging.getLogger("wakeful")
+
+
+def propagation(client: Client, telemetry: Telemetry) -> list[Interceptor]:
+    """Temporal's own interceptor for a worker of ours whose client does not bring one along."""
+    if telemetry.tracing is None:
+        return []
+    given = client.config(active_config=True)["interceptors"]
+    if any(isinstance(each, OpenTelemetryInterceptor | TracingInterceptor) for each in given):
+        return []
+    if not isinstance(get_tracer_provider(), ReplaySafeTracerProvider):
+        _logger.warning(
+            "spans of workflows and activities are not connected: make the tracer provider with "
+            "temporalio.contrib.opentelemetry.create_tracer_provider, or give the client an interceptor that traces"
+        )
+        return []
+    return [OpenTelemetryInterceptor()]
+
+
+@runtime_checkable
+class Traced(Protocol):
+    """A workflow with open spans."""
+
+    def trace_carryover(self) -> Mapping[str, Any] | None: ...
+
+
+class TelemetryInterceptor(Interceptor):
+    """Provides a process's telemetry to its workflows."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+
+    def workflow_interceptor_class(self, input: WorkflowInterceptorClassInput) -> type[WorkflowInboundInterceptor]:
+        input.unsafe_extern_functions[EXTERN] = lambda: self._telemetry
+        return _Inbound
+
+
+class _Inbound(WorkflowInboundInterceptor):
+    def init(self, outbound: WorkflowOutboundInterceptor) -> None:
+        super().init(_Outbound(outbound))
+
+
+class _Outbound(WorkflowOutboundInterceptor):
+    def continue_as_new(self, input: ContinueAsNewInput) -> NoReturn:
+        instance = workflow.instance()
+        if isinstance(instance, Traced) and (carried := instance.trace_carryover()) is not None:
+            input.headers = {**input.headers, HEADER_TRACE: PayloadConverter.default.to_payload(carried)}
+        super().continue_as_new(input)
