@@ -30,6 +30,7 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.common import SearchAttributeKey
 from temporalio.envconfig import ClientConfigProfile
+from temporalio.runtime import Runtime
 from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from wakeful.client_factory import VARIABLE as FACTORY_VARIABLE
@@ -37,6 +38,7 @@ from wakeful.client_factory import call_factory
 from wakeful.contract.errors import ConfigurationError, ConnectionFailed
 from wakeful.contract.names import KEYWORD_ATTRIBUTES, KEYWORD_LIST_ATTRIBUTES
 from wakeful.storage import data_converter
+from wakeful.telemetry.client_spans import propagating_plugins
 
 DEFAULT_PORT = 7233
 DEFAULT_ADDRESS = f"localhost:{DEFAULT_PORT}"
@@ -89,12 +91,15 @@ class Address:
         return {name: value for name, value in {**named, "profile": self.profile}.items() if value}
 
 
-async def connect(where: Address | None = None) -> Client:
+async def connect(where: Address | None = None, *, runtime: Runtime | None = None) -> Client:
     """A client for any cluster.
 
     `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_…` and the profiles of Temporal's own
     configuration file are read as every Temporal tool reads them; `where` takes precedence. If `where` or
     `WAKEFUL_CLIENT` names a factory, that connects instead, with what is set of `where` as keyword arguments.
+
+    Args:
+        runtime: Temporal's, if it is not the process's usual one. A factory chooses its own.
 
     Raises:
         ConnectionFailed: Temporal does not answer there, the namespace does not exist, or the configuration cannot be
@@ -103,7 +108,7 @@ async def connect(where: Address | None = None) -> Client:
     """
     where = where or Address()
     factory = factory_of(where)
-    client = await (call_factory(factory, where.given) if factory else _connect(where))
+    client = await (call_factory(factory, where.given) if factory else _connect(where, runtime))
     await _check_namespace(client)
     return client
 
@@ -113,7 +118,7 @@ def factory_of(where: Address) -> str | None:
     return where.client or os.environ.get(FACTORY_VARIABLE) or None
 
 
-async def _connect(where: Address) -> Client:
+async def _connect(where: Address, runtime: Runtime | None) -> Client:
     try:
         profile = ClientConfigProfile.load(profile=where.profile)
         config = profile.to_client_connect_config()
@@ -132,6 +137,8 @@ async def _connect(where: Address) -> Client:
             rpc_metadata=config.get("rpc_metadata") or {},
             data_converter=await data_converter(os.environ),
             identity=_identity(),
+            plugins=propagating_plugins(),
+            runtime=runtime,
         )
     except (RuntimeError, ValueError) as error:
         raise ConnectionFailed(_unreachable(address, namespace)) from error

@@ -57,6 +57,7 @@ from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.inference.breakers import DEFAULT_COOLDOWN_SECONDS, DEFAULT_FAILURES, CircuitBreakers
 from wakeful_activities.other_workers import OtherWorkers, Patience
 from wakeful_activities.providers.built_in import built_in_providers
+from wakeful_activities.run_gauges import measuring_runs
 from wakeful_activities.sweep.rounds import sweeping
 from wakeful_activities.user_code import MAX_ABANDONED, UserCode
 from wakeful_workflows import AgentRun, ScheduledMessage, ThreadArchive, ToolTask, VersionedThreadArchive
@@ -197,6 +198,10 @@ class WorkerParts:
         self._scope = RunScope()
 
     @property
+    def _metrics_of_runs(self) -> Metrics | None:
+        return None if self._settings.inference_queue else self.telemetry.metrics
+
+    @property
     def interceptors(self) -> list[Interceptor]:
         """What names the run in log lines, and turns telemetry on in the workflows unless it is off."""
         return [self._scope] if self.telemetry == OFF else [self._scope, TelemetryInterceptor(self.telemetry)]
@@ -240,7 +245,7 @@ class WorkerParts:
         settings = self._settings
 
         kinds = (QueueKind.ACTIVITY,) if settings.inference_queue else (QueueKind.WORKFLOW, QueueKind.ACTIVITY)
-        queue, last_task = settings.polled_queue, self.scope.last_task
+        queue, last_task = settings.polled_queue, self._scope.last_task
         health = WorkerHealth(self._client, queue, kinds, self.user_code, last_task, worker)
 
         try:
@@ -251,6 +256,7 @@ class WorkerParts:
                 serving_health(settings.health_port, health.checks, host=settings.health_host),
                 self._dependencies.running(self._registry),
                 self._lifecycles.running(self._registry.plugins.values()),
+                measuring_runs(self._client, self._metrics_of_runs, settings.task_queue),
                 sweeping(
                     self._reader, settings.task_queue, None if settings.inference_queue else settings.sweep_interval
                 ),

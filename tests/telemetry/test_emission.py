@@ -62,7 +62,7 @@ def registry() -> Registry:
             Agent(id="refused", model="refusing"),
         ],
         models={
-            "broken": Failing(ProviderErrorKind.OVERLOADED, 100),
+            "broken": Failing(ProviderErrorKind.PROVIDER, 100),
             "spare": ScriptedModel([say("here")]),
             "default": ScriptedModel([call("look"), say("{result}")]),
             "streaming": Streaming(),
@@ -118,8 +118,8 @@ async def test_every_attempt_of_a_model_call_is_a_span_below_the_one_chat(
         for about in map(attributes_of, named(found, "attempt"))
     ]
     assert tried == [
-        ("broken", 1, None, "overloaded"),
-        ("broken", 2, None, "overloaded"),
+        ("broken", 1, None, "provider"),
+        ("broken", 2, None, "provider"),
         ("spare", 3, True, None),
     ]
     (chat,) = named(found, "chat spare")

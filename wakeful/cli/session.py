@@ -64,6 +64,8 @@ def with_temporal(cluster: options.Cluster, use: Callable[[TemporalClient], Awai
     # The SDK logs, with a traceback, that a history does not replay here: the command says so in a line.
     logging.getLogger("temporalio").setLevel(logging.CRITICAL)
 
+    flush = export_traces()
+
     async def go() -> T:
         try:
             temporal = await connect(where)
@@ -71,8 +73,19 @@ def with_temporal(cluster: options.Cluster, use: Callable[[TemporalClient], Awai
                 return await use(temporal)
         except BrokenPipeError:
             exit_broken_pipe()
+        finally:
+            flush()
 
     return run(go())
+
+
+def export_traces() -> Callable[[], None]:
+    """Export the spans of this command, if OpenTelemetry's variables say where to; returns what exports the last."""
+    if not any(name.startswith("OTEL_") for name in os.environ):
+        return lambda: None
+    from wakeful.telemetry.setup import set_up
+
+    return set_up(os.environ).flush
 
 
 def exit_if_all_undecodable(listed: Sequence[PendingDecision | ThreadUndelivered]) -> None:

@@ -3,9 +3,13 @@
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TYPE_CHECKING
 
 from wakeful.telemetry import names
 from wakeful.telemetry.spans import SpanLink, SpanRef, Value, traceparent
+
+if TYPE_CHECKING:
+    from temporalio.client import Plugin
 
 
 def client_span(
@@ -24,6 +28,16 @@ def client_span(
 def is_tracing() -> bool:
     """Whether this process may trace: without OpenTelemetry's SDK, which takes a while to import, it does not."""
     return "opentelemetry.sdk.trace" in sys.modules
+
+
+def propagating_plugins() -> "list[Plugin]":
+    """For a connection to Temporal: its own plugin that propagates contexts, if this process's provider suits it."""
+    if not is_tracing():
+        return []
+    from opentelemetry.trace import get_tracer_provider
+    from temporalio.contrib.opentelemetry import OpenTelemetryPlugin, ReplaySafeTracerProvider
+
+    return [OpenTelemetryPlugin()] if isinstance(get_tracer_provider(), ReplaySafeTracerProvider) else []
 
 
 @contextmanager

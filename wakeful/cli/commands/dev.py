@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
@@ -42,10 +43,13 @@ def dev(
     from wakeful.cli.serving import is_demo, print_reload, registry_of, stop_on_signals
     from wakeful.connection import Address, connect, embedded_server, factory_of
     from wakeful.registry.reloading import reloading_on_change
+    from wakeful.telemetry.client_spans import propagating_plugins
+    from wakeful.telemetry.setup import set_up
     from wakeful.worker import WorkerSettings, serve
 
     registry = registry_of(app, agents)
     log_to_stderr(log_level, log_format)
+    exports = set_up(os.environ, is_worker=True)
 
     def on_reload(outcome: ReloadOutcome) -> None:
         if as_json:
@@ -57,7 +61,7 @@ def dev(
         async with embedded_server(database=db, port=port or None, ui_port=ui_port or None) as server:
             stop = stop_on_signals()
             address = Address(address=server.address, namespace=server.namespace, client=client_factory)
-            client = await connect(address) if factory_of(address) else server.client
+            client = await connect(address) if factory_of(address) or propagating_plugins() else server.client
             where = {
                 "address": server.address,
                 "ui": server.ui,
@@ -73,7 +77,7 @@ def dev(
             settings = WorkerSettings(
                 task_queue=task_queue, new_run_patience=timedelta(), in_flight_patience=timedelta()
             )
-            async with reloading_on_change(registry, on_reload):
+            async with reloading_on_change(registry, on_reload), exports.running():
                 await serve(client, registry, settings, until=stop)
 
     asyncio.run(go())

@@ -1,6 +1,7 @@
 """`wakeful worker`: a worker for a registry. The repository's `worker.py` is this program, too."""
 
 import asyncio
+import os
 import sys
 from datetime import timedelta
 from typing import Annotated
@@ -59,6 +60,10 @@ def worker(
     health_host: Annotated[
         str, typer.Option(metavar="HOST", help="The interface of that port; 0.0.0.0 for probes from outside.")
     ] = "127.0.0.1",
+    metrics_port: Annotated[
+        int | None,
+        typer.Option("--metrics", min=1, max=65535, metavar="PORT", help="Serve metrics to Prometheus on this port."),
+    ] = None,
     graceful_shutdown: Annotated[
         float,
         typer.Option(
@@ -92,6 +97,7 @@ def worker(
     from wakeful.connection import Address, connect
     from wakeful.contract.errors import ConfigurationError, WorkerExhausted
     from wakeful.registry.reloading import reloading_on_hangup
+    from wakeful.telemetry.setup import set_up
     from wakeful.worker import BUILD_ID, WorkerSettings, serve
 
     if deployment and not build_id:
@@ -118,15 +124,19 @@ def worker(
         deployment=deployment or None,
     )
 
+    exports = set_up(os.environ, metrics_port=metrics_port, is_worker=True)
+
     async def go() -> None:
-        client = await connect(Address(address=address, namespace=namespace, client=client_factory))
+        where = Address(address=address, namespace=namespace, client=client_factory)
+        client = await connect(where, runtime=exports.runtime)
         stop = stop_on_signals()
         host = client.service_client.config.target_host
         queue = f"inference queue {inference_queue!r}" if inference_queue else f"task queue {task_queue!r}"
         known = ", ".join(sorted(registry.agents))
         with reloading_on_hangup(registry, print_reload):
             print(f"worker on {host}, namespace {client.namespace!r}, {queue}: {known}", flush=True)
-            await serve(client, registry, settings, until=stop)
+            async with exports.running():
+                await serve(client, registry, settings, until=stop)
         print("worker stopped", flush=True)
 
     try:
