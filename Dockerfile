@@ -2,7 +2,7 @@ FROM python:3.12-slim AS build
 WORKDIR /src
 COPY . .
 RUN python -m venv /opt/wakeful \
-    && /opt/wakeful/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt .
+    && /opt/wakeful/bin/pip install --no-cache-dir --disable-pip-version-check -c constraints.txt '.[otel]'
 
 FROM python:3.12-slim
 RUN useradd --system --create-home --uid 10001 wakeful

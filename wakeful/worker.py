@@ -31,11 +31,11 @@ from wakeful.profile_stores.worker_profiles import WorkerProfiles
 from wakeful.registry.dependencies import Dependencies
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
-from wakeful.telemetry.health import LOCALHOST, serving_health
-from wakeful.telemetry.run_scope import RunScope
 from wakeful.telemetry import instruments
+from wakeful.telemetry.health import LOCALHOST, serving_health
 from wakeful.telemetry.interceptor import TelemetryInterceptor, propagation
 from wakeful.telemetry.metrics import Metrics
+from wakeful.telemetry.run_scope import RunScope
 from wakeful.telemetry.telemetry import OFF, Telemetry
 from wakeful.undecodable import tolerant_client
 from wakeful.worker_health import WorkerHealth

@@ -12,6 +12,7 @@ import pytest
 from tests.support.otlp import Collector, collector
 from tests.support.processes import wakeful, worker_process
 from tests.support.waiting import BOUND_SECONDS
+from tests.telemetry.test_docs import SDK_METRICS
 from wakeful.connection import EmbeddedServer, free_port
 from wakeful.contract.errors import ConfigurationError
 from wakeful.telemetry.otel_variables import OtelVariables, Signal
@@ -42,7 +43,7 @@ async def test_a_worker_and_a_command_export_one_trace_and_a_worker_serves_its_m
             page = await asyncio.to_thread(_page, port)
     _check_trace(collected)
     assert 'wakeful_runs_ended_total{gen_ai_agent_name="tester",wakeful_run_outcome="natural"} 1.0' in page
-    assert "temporal_workflow_task_execution_latency_seconds_bucket" in page
+    assert [name for name in sorted(SDK_METRICS) if f"# TYPE {name.removesuffix('_total')}" not in page] == []
 
 
 def _page(port: int) -> str:

@@ -27,6 +27,7 @@ def caller(name: str = "handle request") -> Iterator[trace.Span]:
 
 
 async def test_a_run_is_one_trace_below_its_caller(client: Client, spans: Spans, thread_id: str) -> None:
+    """B-840"""
     with caller():
         await client.run("tester", "add", thread_id=thread_id)
     steps = [("step", [CHAT, ("execute_tool add", [])]), ("step", [CHAT])]

@@ -8,8 +8,8 @@ from wakeful.contract.errors import ProviderError
 from wakeful.contract.inference import ModelRequest, ModelResponse
 from wakeful.registry.dependencies import Dependencies
 from wakeful.registry.registry import Registry
-from wakeful.telemetry.log_fields import add_fields
 from wakeful.telemetry import instruments, names
+from wakeful.telemetry.log_fields import add_fields
 from wakeful.telemetry.metrics import Metrics
 from wakeful_activities.heartbeats import Heartbeats
 from wakeful_activities.inference.answer import priced, with_estimate
