@@ -52,6 +52,7 @@ def test_the_names_in_history_never_change() -> None:
         "ACTIVITY_DELIVER": "deliver_message",
         "ACTIVITY_HOOKS": "run_hooks",
         "HEADER_RUN": "wakeful-run",
+        "HEADER_TRACE": "wakeful-trace",
         "SNAPSHOT": "snapshot",
         "RESERVED_TOOL_NAMES": frozenset(
             {

@@ -12,6 +12,7 @@ from temporalio.client import Client as TemporalClient
 
 from tests.conftest import worker_settings
 from tests.operations.conftest import Log
+from tests.support.telemetry import traced_process
 from tests.support.waiting import until
 from wakeful import (
     Agent,
@@ -164,6 +165,18 @@ async def test_each_change_in_the_life_of_a_run_is_one_line_also_if_it_is_replay
     assert {(line["logger"], line["run_id"], line["agent_id"]) for line in changes} == {
         ("wakeful", result.run_id, "clerk")
     }
+
+
+async def test_lines_of_a_traced_run_have_the_trace_of_the_run(
+    temporal: TemporalClient, log: Log, thread_id: str
+) -> None:
+    with traced_process():
+        async with running_worker(temporal, registry(), worker_settings(task_queue=thread_id)):
+            await Client(temporal, task_queue=thread_id).run("clerk", "pack it", thread_id=thread_id)
+    traces = {line["message"]: line.get("trace_id") for line in log.lines(thread_id)}
+    assert traces.keys() >= {"run started", "attempt failed", "weighing", "run ended"}
+    assert None not in traces.values()
+    assert len({trace for message, trace in traces.items() if message != "packing"}) == 1  # that has its own
 
 
 async def test_a_cancelled_call_is_a_line_with_the_decision(mine: Client, log: Log, thread_id: str) -> None:

@@ -1,12 +1,12 @@
 """Which run a task belongs to, and when a worker last had one: an interceptor of the worker.
 
-The workflow of a run names the run and its agent in a header of every activity, because the inputs of most activities
-do not. The activity's log lines then carry both, on any worker; one in another language can read the header, too.
+The log lines of an activity carry its run and its agent, on any worker. The inputs of tools and hooks name both. For
+other activities the workflow names them in a header, as short as it can be: history has it once for every inference.
 """
 
-import json
 import logging
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,10 +26,9 @@ from temporalio.worker import (
 
 from wakeful.contract.missing import NOT_ON_THIS_WORKER
 from wakeful.contract.names import HEADER_RUN
+from wakeful.contract.runs import RunIdentity
 from wakeful.telemetry.log_causes import log_failure
 from wakeful.telemetry.log_fields import add_fields
-
-_FIELDS = ("run_id", "agent_id")
 
 _logger = logging.getLogger("wakeful")
 
@@ -73,7 +72,7 @@ class _Activity(ActivityInboundInterceptor):
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         self._last_task.mark()
         self._last_task.running += 1
-        add_fields(**_read(input.headers.get(HEADER_RUN)))
+        add_fields(**_named(input.args, input.headers))
         try:
             return await self.next.execute_activity(input)
         except Exception as error:
@@ -96,12 +95,19 @@ def _log_failed_attempt(error: Exception) -> None:
     log_failure(_logger, "attempt failed", error, extra=fields)
 
 
-def _read(header: Payload | None) -> dict[str, str]:
-    try:
-        read = json.loads(header.data) if header is not None else None
-    except ValueError:  # encoded by a codec of another client, or not ours
-        return {}
-    return {name: read[name] for name in _FIELDS if isinstance(read.get(name), str)} if isinstance(read, dict) else {}
+def _named(args: Sequence[Any], headers: Mapping[str, Payload]) -> dict[str, str]:
+    """The run and the agent of an activity, by its input or else by its header."""
+    if (identity := _identity(args)) is not None:
+        return {"run_id": identity.run_id, "agent_id": identity.agent_id}
+    header = headers.get(HEADER_RUN)
+    run_id, _, agent_id = header.data.decode(errors="replace").partition(" ") if header is not None else ("", "", "")
+    return {"run_id": run_id, "agent_id": agent_id} if run_id and agent_id else {}
+
+
+def _identity(args: Sequence[Any]) -> RunIdentity | None:
+    """The run as the input of an activity names it; a tool's is parsed later, by the activity itself."""
+    identity = getattr(args[0], "identity", None) if args else None
+    return identity if isinstance(identity, RunIdentity) else None
 
 
 class _Outbound(WorkflowOutboundInterceptor):
@@ -111,20 +117,18 @@ class _Outbound(WorkflowOutboundInterceptor):
 
     def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
         self._last_task.mark()
-        return self.next.start_activity(replace(input, headers=_with_run(input.headers)))
+        return self.next.start_activity(replace(input, headers=_with_run(input.args, input.headers)))
 
     def start_local_activity(self, input: StartLocalActivityInput) -> workflow.ActivityHandle[Any]:
         self._last_task.mark()
-        return self.next.start_local_activity(replace(input, headers=_with_run(input.headers)))
+        return self.next.start_local_activity(replace(input, headers=_with_run(input.args, input.headers)))
 
 
-def _with_run(headers: Any) -> Any:
-    fields = getattr(workflow.instance(), "log_fields", None)
-    named = {name: fields[name] for name in _FIELDS if name in fields} if fields else {}
-    if not named:
+def _with_run(args: Sequence[Any], headers: Mapping[str, Payload]) -> Mapping[str, Payload]:
+    fields = getattr(workflow.instance(), "log_fields", None) or {}
+    if _identity(args) is not None or not {"run_id", "agent_id"} <= fields.keys():
         return headers
-    payload = Payload(metadata={"encoding": b"json/plain"}, data=json.dumps(named, separators=(",", ":")).encode())
-    return {**headers, HEADER_RUN: payload}
+    return {**headers, HEADER_RUN: Payload(data=f"{fields['run_id']} {fields['agent_id']}".encode())}
 
 
 def _inbound_class(last_task: LastTask) -> type[WorkflowInboundInterceptor]:

@@ -17,6 +17,7 @@ from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider, create_tr
 from temporalio.runtime import MetricBuffer, MetricBufferDurationFormat, Runtime, TelemetryConfig
 
 from wakeful.contract.errors import ConfigurationError
+from wakeful.telemetry.log_format import core_logging
 from wakeful.telemetry.otel_variables import OtelVariables, Signal
 from wakeful.telemetry.sdk_metrics import forwarding_sdk_metrics
 
@@ -77,7 +78,7 @@ def set_up(environ: Mapping[str, str], *, metrics_port: int | None = None, is_wo
     meter_provider = MeterProvider(readers, resource)
     metrics.set_meter_provider(meter_provider)
     buffer = MetricBuffer(BUFFERED_UPDATES, MetricBufferDurationFormat.SECONDS)
-    runtime = Runtime(telemetry=TelemetryConfig(metrics=buffer, attach_service_name=False))
+    runtime = Runtime(telemetry=TelemetryConfig(logging=core_logging(), metrics=buffer, attach_service_name=False))
     return Exports(tracer_provider, meter_provider, buffer, runtime)
 
 

@@ -469,7 +469,9 @@ class AgentRun(Signals):
             return {"thread_id": thread_id}
         identity = thread.identity
         step = {"step": thread.counters.steps} if thread.counters.steps else {}
-        return {"thread_id": thread_id, "run_id": identity.run_id, "agent_id": identity.agent_id, **step}
+        trace_id = self._trace.trace_id if self._trace is not None else None
+        trace = {"trace_id": trace_id} if trace_id is not None else {}
+        return {"thread_id": thread_id, "run_id": identity.run_id, "agent_id": identity.agent_id, **step, **trace}
 
     def _current(self) -> Thread:
         if self._thread is None:

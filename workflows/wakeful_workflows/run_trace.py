@@ -88,6 +88,11 @@ class RunTrace:
         self._sent: dict[int, tuple[Fact, Carrier]] = {}
         """Who sent the facts that are not handled yet. A fact may hold JSON, and can be no key itself."""
 
+    @property
+    def trace_id(self) -> str | None:
+        """Of the newest run, as log lines show it."""
+        return None if self._run is None else f"{self._run.root.trace_id:032x}"
+
     def on_sent(self, fact: Fact) -> None:
         """A signal has brought a fact; Temporal's interceptor has made its sender's context current."""
         if (sender := self._tracing.carrier()) is not None:

@@ -24,6 +24,7 @@ from wakeful.contract.missing import TIMEOUTS, Missing
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolStatus
 from wakeful.registry.registry import Registry
 from wakeful.telemetry.log_causes import log_failure
+from wakeful.telemetry.log_fields import add_fields
 from wakeful.telemetry.telemetry import OFF, Telemetry
 from wakeful.telemetry.tracing import error_type
 from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartbeating
@@ -80,6 +81,7 @@ class ToolActivity:
         if (tool := self._registry.tool(name)) is None:
             return await self._not_executed(name)
         input = activity.payload_converter().from_payload(args[0].payload, ToolCallInput)
+        add_fields(run_id=input.identity.run_id, agent_id=input.identity.agent_id)
         outcome = _naming(input.call.name, await self._outcome(tool, input, missing))
         if not _is_task(input):
             self._cache.put_outcome(info.activity_id, input.call.id, outcome)
