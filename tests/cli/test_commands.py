@@ -104,6 +104,18 @@ async def test_a_run_that_does_not_end_well_exits_with_its_reason(client: Client
     )
 
 
+@pytest.mark.parametrize(("on_error", "status"), [("fail", "FAILED"), ("complete", "COMPLETED")])
+async def test_a_run_that_ends_in_an_error_closes_its_workflow_as_it_was_asked_to(
+    client: Client, address: str, thread_id: str, on_error: str, status: str
+) -> None:
+    """B-024"""
+    ran = await wakeful("run", "unknown", "hi", "--thread", thread_id, "--on-error", on_error, address=address)
+    assert (ran.code, "the run ended as error:agent not found" in ran.err) == (1, True)
+    described = (await client.handle(thread_id).describe()).status
+    assert described is not None
+    assert described.name == status
+
+
 async def test_a_run_that_was_stopped_says_why(client: Client, address: str, thread_id: str) -> None:
     ran = await wakeful("run", "short", "for ever", "--thread", thread_id, address=address)
     reason = "stopped:max_rounds: 3 rounds of tool calls were made"

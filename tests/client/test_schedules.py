@@ -16,6 +16,7 @@ from temporalio.client import (
     WorkflowExecutionStatus,
 )
 
+from tests.support.processes import wakeful
 from tests.support.waiting import BOUND_SECONDS, until
 from wakeful import Budget, CallerError, Role
 from wakeful.client.client import Client
@@ -55,6 +56,18 @@ async def test_each_firing_is_a_thread_of_its_own(client: Client, schedule: Sche
         assert (await client.result(fired)).response == "hello, hi"
     assert len(set(threads)) == 2
     assert all(fired.startswith(f"{schedule.id}-") for fired in threads)
+
+
+async def test_a_firing_whose_run_ends_in_an_error_completes_if_the_schedule_says_so(
+    client: Client, schedule: ScheduleHandle
+) -> None:
+    address = client.temporal.service_client.config.target_host
+    named = ["--id", schedule.id, "--every", "1d", "--on-error", "complete"]
+    created = await wakeful("schedule", "create", "unknown", "hi", *named, address=address)
+    assert created.out == f"created: schedule {schedule.id}\n", created.err
+    fired = await fire(schedule)
+    assert (await client.result(fired)).status_reason.startswith("error:agent not found")
+    assert (await client.handle(fired).describe()).status is WorkflowExecutionStatus.COMPLETED
 
 
 async def test_with_a_thread_each_firing_sends_it_the_message_and_wakes_it(
@@ -120,6 +133,7 @@ async def test_a_schedule_that_is_not_wakeful_s_is_neither_listed_nor_deleted(
     [
         (ScheduleSpec(cron_expressions=["never"]), {}, "Temporal refused schedule 'tester': "),
         (DAILY, {"thread_id": "t", "budget": Budget(turns=1)}, "a budget is for the thread that a firing starts: "),
+        (DAILY, {"thread_id": "t", "on_error": "complete"}, "on_error is for the thread that a firing starts: "),
         (DAILY, {"schedule_id": "s" * 190}, "has 211 bytes: use at most 200"),
     ],
 )

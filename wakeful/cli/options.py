@@ -42,6 +42,14 @@ class Cluster:
 OnBusyChoice = Literal["enqueue", "reject", "steer", "interrupt", "rollback"]
 """The values of `OnBusy`, whose module takes long to import."""
 
+OnErrorChoice = Literal["fail", "complete"]
+"""The values of `OnError`, for the same reason."""
+
+OnErrorOption = Annotated[
+    OnErrorChoice,
+    typer.Option(help="How the workflow of a run that ends in an error closes: failed, or completed."),
+]
+
 AddressOption = Annotated[
     str | None,
     typer.Option(

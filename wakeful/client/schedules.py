@@ -30,7 +30,7 @@ from wakeful.contract.budgets import Budget
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.limits import cut
 from wakeful.contract.requests import TITLE_LENGTH, RunRequest, ScheduledSend, Submission, title_of
-from wakeful.contract.runs import OnBusy, RunMode
+from wakeful.contract.runs import OnBusy, OnError, RunMode
 
 FIRING_SUFFIX = "-2026-11-17T09:00:00Z"
 """What Temporal appends to the id of each firing, which is a thread's."""
@@ -71,6 +71,7 @@ class Schedules:
         on_busy: OnBusy | str = OnBusy.ENQUEUE,
         policy: SchedulePolicy | None = None,
         budget: Budget | None = None,
+        on_error: OnError | str = OnError.FAIL,
         tenant: str | None = None,
         user: str | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
@@ -85,6 +86,8 @@ class Schedules:
             on_busy: with `thread_id`, what happens to the message while a run is active.
             policy: Temporal's; by default, a firing is skipped while the one before still runs.
             budget: of each firing's run; only without `thread_id`.
+            on_error: with `complete`, the workflow of a firing whose run ends in an error does not fail; only without
+                `thread_id`.
 
         Raises:
             CallerError: the schedule exists, Temporal refuses it, or a firing could not start what it says.
@@ -93,12 +96,15 @@ class Schedules:
         check_thread_id(thread_id or schedule_id + FIRING_SUFFIX)
         if thread_id is not None and budget is not None:
             raise CallerError("a budget is for the thread that a firing starts: leave out budget or thread_id")
+        if thread_id is not None and on_error != OnError.FAIL:
+            raise CallerError("on_error is for the thread that a firing starts: leave out on_error or thread_id")
         metadata = dict(metadata or {})
         with rejecting_invalid():
             request = RunRequest(
                 agent_id=agent_id,
                 input=text,
                 budget=budget,
+                on_error=OnError(on_error),
                 tenant=tenant,
                 user=user,
                 metadata=metadata,

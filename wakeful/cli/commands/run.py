@@ -24,6 +24,7 @@ def run(
         bool, typer.Option("--again", help="Start over on a closed thread: the run does not see the old messages.")
     ] = False,
     wait: Annotated[bool, typer.Option(help="When the run suspends, wait for the decision.")] = True,
+    on_error: options.OnErrorOption = "fail",
     budget_tokens: options.BudgetTokens = None,
     budget_cost: options.BudgetCost = None,
     budget_turns: options.BudgetTurns = None,
@@ -65,6 +66,7 @@ def run(
             text,
             thread_id=thread,
             budget=budget,
+            on_error=on_error,
             again=again,
             live=live,
             tenant=tenant,

@@ -68,6 +68,7 @@ def create(
     overlap: Annotated[
         OverlapChoice, typer.Option(help="What a firing does while what the one before has started still runs.")
     ] = "skip",
+    on_error: options.OnErrorOption = "fail",
     paused: Annotated[bool, typer.Option("--paused", help="Create it paused.")] = False,
     budget_tokens: options.BudgetTokens = None,
     budget_cost: options.BudgetCost = None,
@@ -111,6 +112,7 @@ def create(
             on_busy=on_busy,
             policy=SchedulePolicy(overlap=ScheduleOverlapPolicy[overlap.upper().replace("-", "_")]),
             budget=None if budget == Budget() else budget,
+            on_error=on_error,
             tenant=tenant,
             user=user,
             metadata=options.parse_metadata(metadata),
