@@ -90,7 +90,8 @@ class WorkerSettings:
     max_cached_workflows: int = 1000
     """Runs in the sticky cache; one that is evicted is replayed for its next workflow task."""
     heartbeat_interval: timedelta = timedelta(seconds=INTERVAL_SECONDS)
-    """How often model and tool calls heartbeat: a cancellation takes as long to reach them. Less than 5 seconds."""
+    """How often model calls, tool calls and hooks heartbeat: a cancellation takes as long to reach them. Less than 5
+    seconds."""
     live_heartbeat_interval: timedelta = timedelta(seconds=LIVE_INTERVAL_SECONDS)
     """How often they do if there is news, in runs whose sender watches them (`live=True`)."""
     graceful_shutdown: timedelta = timedelta(seconds=20)
@@ -232,7 +233,7 @@ class WorkerParts:
             inference.infer,
             compaction.compact,
             ToolActivity(registry, cache, hooks, gates, user_code, intervals, others, telemetry).call_tool,
-            HooksActivity(cache, hooks, others).run_hooks,
+            HooksActivity(cache, hooks, intervals, others).run_hooks,
         ]
 
     @contextlib.asynccontextmanager

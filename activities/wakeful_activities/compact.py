@@ -12,13 +12,13 @@ from wakeful.contract.mail import with_escaped_tags
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.model_settings import ModelSettings
 from wakeful.contract.names import ACTIVITY_COMPACT
+from wakeful_activities.error_texts import shortened
 from wakeful_activities.heartbeats import heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.inference.activity import InferActivity
 from wakeful_activities.inference.attempt import Stream
 from wakeful_activities.inference.chat_telemetry import ChatTelemetry
 from wakeful_activities.inference.models import ProviderMissing
-from wakeful_activities.inference.patience import shortened
 from wakeful_activities.other_workers import waited
 
 
@@ -29,11 +29,12 @@ class CompactActivity:
         self._models = inference.models
         self._others = inference.others
         self._telemetry = inference.telemetry
+        self._intervals = inference.intervals
         self._cache = cache
 
     @activity.defn(name=ACTIVITY_COMPACT)
     async def compact(self, input: CompactInput) -> CompactOutput:
-        with heartbeating() as beats, ChatTelemetry(self._telemetry) as telemetry:
+        with heartbeating(intervals=self._intervals) as beats, ChatTelemetry(self._telemetry) as telemetry:
             agent = await self._cache.agent(input.agent)
             policy = (agent.context or ContextPolicy()).limited(input.limit)
             mark = await self._cache.mark(input.previous) if input.previous else None

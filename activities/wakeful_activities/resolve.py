@@ -15,6 +15,7 @@ from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import ACTIVITY_DESCRIBE_WORKER, ACTIVITY_RESOLVE_AGENT
 from wakeful.loop.machine.state import REVISION
 from wakeful.registry.registry import Registry
+from wakeful_activities.error_texts import failure_of
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.other_workers import (
     Lacking,
@@ -28,6 +29,8 @@ from wakeful_activities.user_code import UserCode, described
 
 INSTRUCTIONS_SECONDS = 5.0
 """How long a function may take to write an agent's instructions."""
+
+INSTRUCTIONS_FAILED = "InstructionsFailed"
 
 ATTEMPTS = 10
 """Of a lookup that fails for another reason than a missing agent."""
@@ -70,7 +73,9 @@ class ResolveActivity:
                 category=ApplicationErrorCategory.BENIGN,
             ) from error
         except Exception as error:
-            raise _failure(f"{type(error).__name__}: {error}", type=type(error).__name__) from error
+            kind = type(error).__name__
+            activity.logger.warning("an agent could not be resolved", exc_info=error)
+            raise _failure(f"agent {input.agent_id!r} raised {kind}", f"{kind}: {error}", type=kind) from None
         write = self._registry.instructions(input.agent_id)
         if write is not None:
             agent = agent.model_copy(update={"instructions": await self._instructions(input, write)})
@@ -93,23 +98,30 @@ class ResolveActivity:
             user=input.user,
             metadata=copy.deepcopy(input.metadata),
         )
+        what = f"the instructions of agent {agent_id!r}"
         try:
             async with asyncio.timeout(INSTRUCTIONS_SECONDS):
                 text = await self._user_code.call(f"instructions {agent_id}", write, context)
         except TimeoutError:
-            problem = f"took longer than {INSTRUCTIONS_SECONDS:g} s"
+            problem = f"{what} took longer than {INSTRUCTIONS_SECONDS:g} s"
         except Exception as error:  # the boundary: user code
-            problem = f"raised {described(error)}"
+            raised = f"{what} raised {described(error)}"
+            activity.logger.warning("dynamic instructions failed", exc_info=error)
+            raise _failure(f"{what} raised an error", raised, type=INSTRUCTIONS_FAILED) from None
         else:
             if isinstance(text, str):
                 return text
-            problem = f"returned a {type(text).__name__}, which is no text"
-        raise _failure(f"the instructions of agent {agent_id!r} {problem}", type="InstructionsFailed")
+            problem = f"{what} returned a {type(text).__name__}, which is no text"
+        raise ApplicationError(problem, type=INSTRUCTIONS_FAILED, non_retryable=_is_last())
 
     @activity.defn(name=ACTIVITY_DESCRIBE_WORKER)
     async def describe_worker(self) -> WorkerDescription:
         return WorkerDescription(search_attributes=self.search_attributes, budget=self._budget)
 
 
-def _failure(message: str, *, type: str) -> ApplicationError:
-    return ApplicationError(message, type=type, non_retryable=executed_before(missing_before()) + 1 >= ATTEMPTS)
+def _failure(what: str, text: str, *, type: str) -> ApplicationError:
+    return failure_of(what, text, type=type, non_retryable=_is_last())
+
+
+def _is_last() -> bool:
+    return executed_before(missing_before()) + 1 >= ATTEMPTS

@@ -16,6 +16,7 @@ from wakeful import Agent, Plugin, Registry, ScriptedModel, gate, say, tool
 from wakeful.authoring.gate import GateCall
 from wakeful.authoring.hook_contexts import BeforeInference, HookContext
 from wakeful.contract.agents import HistoryBudget, ResolvedAgent, ResolveInput
+from wakeful.contract.error_text import error_text
 from wakeful.contract.hooks import HookEffects, HooksInput, LifecyclePhase
 from wakeful.contract.inference import InferInput, ModelResponse, TranscriptRef
 from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
@@ -24,6 +25,7 @@ from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolCallInput, ToolOutcome
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful_activities import HooksActivity, InferActivity, ResolveActivity, ToolActivity, other_workers
+from wakeful_activities.heartbeats import HeartbeatIntervals
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.other_workers import OtherWorkers, Patience
@@ -127,7 +129,7 @@ class Worker:
         self.resolve = resolve.resolve_agent
         self.infer = InferActivity(registry, cache, hooks, gates, {}, others=others).infer
         self.call_tool = ToolActivity(registry, cache, hooks, gates, code, others=others).call_tool
-        self.run_hooks = HooksActivity(cache, hooks, others).run_hooks
+        self.run_hooks = HooksActivity(cache, hooks, HeartbeatIntervals(), others).run_hooks
 
 
 def infer_input(agent: str) -> InferInput:
@@ -262,10 +264,16 @@ async def test_hooks_that_lose_their_worker_are_tried_three_times() -> None:
 
 
 async def test_hooks_of_an_agent_that_cannot_be_read_fail_for_good_after_three_attempts() -> None:
+    """B-028: the text of the error is in the detail, since no codec encodes messages, nor those of causes."""
     input = HooksInput(agent="unknown", phases=(LifecyclePhase.RUN_START,), identity=IDENTITY, step=0)
     attempts = Attempts()
     errors = [await attempts.make(Worker(NEW).run_hooks, input) for _ in range(3)]
     assert [error.non_retryable for error in errors] == [False, False, True]
+    what = "the agent of the run could not be read"
+    for error in errors:
+        assert error.message == f"{what}; the detail of this failure has its text"
+        assert (error_text(error.details) or "").startswith(f"{what}: 'NoneType' object has no attribute")
+        assert error.__cause__ is None
 
 
 async def test_a_lookup_that_loses_its_worker_is_made_ten_times() -> None:

@@ -18,6 +18,7 @@ from wakeful.contract.tools import ToolCallInput
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
 from wakeful_activities import HistoryCache, HooksActivity, InferActivity, ToolActivity
+from wakeful_activities.heartbeats import HeartbeatIntervals
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.inference.breakers import CircuitBreakers
@@ -57,7 +58,7 @@ def activities(
     yield Activities(
         InferActivity(registry, cache, hooks, gates, {}, breakers),
         ToolActivity(registry, cache, hooks, gates, user_code),
-        HooksActivity(cache, hooks),
+        HooksActivity(cache, hooks, HeartbeatIntervals()),
     )
 
 

@@ -31,6 +31,7 @@ from wakeful import (
     tool,
 )
 from wakeful.contract.agents import HistoryBudget, ResolveInput
+from wakeful.contract.error_text import error_text
 from wakeful.registry.dependencies import Dependencies
 from wakeful_activities.resolve import ResolveActivity
 from wakeful_activities.user_code import UserCode
@@ -235,7 +236,10 @@ def _numeric(ctx: InstructionsContext) -> Any:
 
 @pytest.mark.parametrize(
     ("write", "problem"),
-    [(_raising, "raised LookupError: no template"), (_numeric, "returned a int, which is no text")],
+    [
+        (_raising, "raised an error; the detail of this failure has its text"),
+        (_numeric, "returned a int, which is no text"),
+    ],
 )
 async def test_an_agent_whose_instructions_cannot_be_written_is_looked_up_again(write: Any, problem: str) -> None:
     registry = Registry(agents=[Agent(id="a", instructions=write)])
@@ -243,7 +247,9 @@ async def test_an_agent_whose_instructions_cannot_be_written_is_looked_up_again(
     with pytest.raises(ApplicationError) as raised:
         await environment().run(resolve.resolve_agent, ResolveInput(agent_id="a"))
     assert raised.value.message == f"the instructions of agent 'a' {problem}"
-    assert not raised.value.non_retryable
+    text = "the instructions of agent 'a' raised LookupError: no template"
+    assert error_text(raised.value.details) == (text if write is _raising else None)
+    assert (raised.value.non_retryable, raised.value.__cause__) == (False, None)
 
 
 def test_other_agents_read_the_docstring_of_dynamic_instructions() -> None:

@@ -51,6 +51,7 @@ from wakeful_activities import (
     RestoreActivity,
     ToolActivity,
 )
+from wakeful_activities.heartbeats import HeartbeatIntervals
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.other_workers import OtherWorkers, Patience
@@ -151,7 +152,7 @@ class SimulatedWorker:
             names.ACTIVITY_CHECK_THREAD: (archive.check_archived_thread, str),
             names.ACTIVITY_EXPIRE: (archive.delete_expired_thread, ExpireInput),
             names.ACTIVITY_DELIVER: (DeliverActivity(reader).deliver_message, DeliverInput),
-            names.ACTIVITY_HOOKS: (HooksActivity(cache, hooks, others).run_hooks, HooksInput),
+            names.ACTIVITY_HOOKS: (HooksActivity(cache, hooks, HeartbeatIntervals(), others).run_hooks, HooksInput),
         }
         self._call_tool = ToolActivity(registry, cache, hooks, gates, user_code, others=others).call_tool
         self._sweep = OrphanSweep(reader, TASK_QUEUE, grace=timedelta(0), now=self._now)

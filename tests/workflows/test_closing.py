@@ -27,8 +27,18 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from tests.support.app import TOOLS
 from tests.support.encrypted import Encryption
 from tests.support.journal import Journal
-from tests.support.waiting import until, until_status
-from wakeful import Agent, Registry, RunStatus, ScriptedModel, WorkerSettings, call, running_worker, say
+from tests.support.waiting import BOUND_SECONDS, until, until_status
+from wakeful import (
+    Agent,
+    InstructionsContext,
+    Registry,
+    RunStatus,
+    ScriptedModel,
+    WorkerSettings,
+    call,
+    running_worker,
+    say,
+)
 from wakeful.client.client import Client
 from wakeful.client.diagnosis.causes import Cause
 from wakeful.contract import names
@@ -79,8 +89,7 @@ async def test_the_text_of_an_error_is_only_in_payloads_which_a_codec_encrypts(
     temporal: TemporalClient, thread_id: str
 ) -> None:
     """B-028"""
-    converter = dataclasses.replace(temporal.data_converter, payload_codec=Encryption())
-    encrypted = TemporalClient(temporal.service_client, namespace=temporal.namespace, data_converter=converter)
+    encrypted = with_encryption(temporal)
     turns = [say(f'{{"days": "{SECRET}"}}')] * 10
     registry = Registry(agents=[Agent(id="solo", output=Stay)], models={"default": ScriptedModel(turns)})
     client = Client(encrypted, task_queue=thread_id)
@@ -96,6 +105,45 @@ async def test_the_text_of_an_error_is_only_in_payloads_which_a_codec_encrypts(
         "the run of agent 'solo' ended in an error (invalid_output); the detail of this failure has its text"
     )
     assert SECRET not in history.to_json()
+
+
+def with_encryption(temporal: TemporalClient) -> TemporalClient:
+    converter = dataclasses.replace(temporal.data_converter, payload_codec=Encryption())
+    return TemporalClient(temporal.service_client, namespace=temporal.namespace, data_converter=converter)
+
+
+async def test_the_text_of_an_error_in_an_activity_is_only_in_payloads_too(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    """B-028: what instructions raise, while the lookup is retried; and a rule of the request that cannot be read."""
+    encrypted = with_encryption(temporal)
+    registry = Registry(
+        agents=[Agent(id="raising", instructions=raising), Agent(id="plain")],
+        models={"default": ScriptedModel([say("hi")])},
+    )
+    client = Client(encrypted, task_queue=thread_id)
+    async with client, running_worker(encrypted, registry, WorkerSettings(task_queue=thread_id)):
+        await client.start("raising", "hello", thread_id=thread_id)
+        async with asyncio.timeout(BOUND_SECONDS):
+            while not (pending := (await described(client, thread_id)).raw_description.pending_activities) or (
+                not pending[0].HasField("last_failure")
+            ):
+                await asyncio.sleep(0.05)
+        assert SECRET.encode() not in pending[0].SerializeToString()
+        assert f"raised LookupError: {SECRET}" in (await client.why(thread_id)).why
+        await client.cancel(thread_id)
+
+        rules = [{"tool": f"pay({SECRET}", "behavior": "deny"}]
+        request, ruled = {"agent_id": "plain", "input": "hello", "permissions": rules}, f"{thread_id}-ruled"
+        await encrypted.start_workflow("AgentRun", request, id=ruled, task_queue=thread_id)
+        result = await client.result(ruled)
+        history = await client.handle(ruled).fetch_history()
+    assert f"permission rule 'pay({SECRET}'" in result.status_reason
+    assert SECRET not in history.to_json()
+
+
+def raising(_ctx: InstructionsContext) -> str:
+    raise LookupError(SECRET)
 
 
 SECRET = "4111-1111"

@@ -11,6 +11,7 @@ from temporalio.common import Priority, RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
 from temporalio.workflow import ActivityCancellationType, ActivityHandle
 
+from wakeful.contract.error_text import error_text
 from wakeful.contract.errors import ToolErrorKind
 from wakeful.contract.limits import cut
 from wakeful.contract.messages import ToolCall
@@ -182,8 +183,8 @@ def failure_reason(error: ActivityError | ApplicationError) -> str | None:
             return "its worker was lost"
         case TimeoutError(type=kind):
             return f"it exceeded its {kind.name.lower() if kind else ''} timeout"
-        case ApplicationError(message=message):
-            return message
+        case ApplicationError(message=message, details=details):
+            return error_text(details) or message
         case cause:
             return str(cause or error)
 

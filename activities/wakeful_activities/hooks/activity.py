@@ -3,12 +3,12 @@
 from functools import partial
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
 
 from wakeful.authoring.hook_contexts import HookContext, RunEnd, StepEnd
 from wakeful.contract.hooks import HookEffects, HooksInput, LifecyclePhase
 from wakeful.contract.names import ACTIVITY_HOOKS
-from wakeful_activities.heartbeats import heartbeating
+from wakeful_activities.error_texts import failure_of
+from wakeful_activities.heartbeats import HeartbeatIntervals, heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.hook_run import Hooks, MakeContext
 from wakeful_activities.other_workers import OtherWorkers, check_executed, executed_before, missing_before
@@ -20,24 +20,28 @@ ATTEMPTS = 3
 class HooksActivity:
     """The `run_hooks` activity: at a run's start and end, after a step, and when an agent takes over."""
 
-    def __init__(self, cache: HistoryCache, hooks: Hooks, others: OtherWorkers | None = None) -> None:
+    def __init__(
+        self, cache: HistoryCache, hooks: Hooks, intervals: HeartbeatIntervals, others: OtherWorkers | None = None
+    ) -> None:
         self._cache = cache
         self._hooks = hooks
+        self._intervals = intervals
         self._others = others
 
     @activity.defn(name=ACTIVITY_HOOKS)
     async def run_hooks(self, input: HooksInput) -> HookEffects:
         missing = missing_before()
         check_executed(missing, ATTEMPTS)
-        with heartbeating(lambda: (missing,) if missing else ()):
+        with heartbeating(lambda: (missing,) if missing else (), self._intervals):
             return await self._run(input, executed_before(missing) + 1)
 
     async def _run(self, input: HooksInput, attempt: int) -> HookEffects:
         try:
             agent = await self._cache.agent(input.agent)
         except Exception as error:  # the attempts are counted here, so the last one has to say why it failed
-            message = f"the agent of the run could not be read: {error}"
-            raise ApplicationError(message, type=type(error).__name__, non_retryable=attempt >= ATTEMPTS) from error
+            what, is_final = "the agent of the run could not be read", attempt >= ATTEMPTS
+            activity.logger.warning(what, exc_info=error)
+            raise failure_of(what, f"{what}: {error}", type=type(error).__name__, non_retryable=is_final) from None
         if self._others is not None and (lacking := self._others.lacking(agent)) is not None:
             await self._others.leave(lacking)  # if the patience is over, the plugin fails as its `on_error` says
         hooks = self._hooks.begin(agent, input.identity, input.step, input.state, input.metadata)

@@ -24,6 +24,7 @@ from wakeful.contract.transcript import assistant_message
 from wakeful.permissions.rules import overlaid, rule_problems
 from wakeful.registry.registry import Registry
 from wakeful.telemetry.telemetry import OFF, Telemetry
+from wakeful_activities.error_texts import failure_of
 from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates, is_gated
@@ -71,7 +72,7 @@ class InferActivity:
         self._cache = cache
         self._hooks = hooks
         self._gates = gates
-        self._intervals = intervals
+        self.intervals = intervals
         self.others = others or OtherWorkers(registry)
         self.models = Models(registry, built_in, breakers, hooks.dependencies, telemetry.metrics)
 
@@ -89,7 +90,7 @@ class InferActivity:
         stream = Stream(label, info.attempt, *earlier_attempts(), telemetry=telemetry)
         if (lost := too_many_lost(stream)) is not None:
             raise lost
-        with heartbeating(stream.heartbeat, self._intervals, live=input.live) as beats:
+        with heartbeating(stream.heartbeat, self.intervals, live=input.live) as beats:
             try:
                 response = await self._infer(input, stream, beats)
             except ApplicationError as error:
@@ -110,7 +111,8 @@ class InferActivity:
     async def _infer(self, input: InferInput, stream: Stream, beats: Heartbeats) -> ModelResponse:
         agent = await self._cache.agent(input.agent)
         if problems := rule_problems(overlaid(agent.permissions, input.permissions).rules):
-            raise ApplicationError("; ".join(problems), type="InvalidPermissions", non_retryable=True)
+            what = "a permission rule of the run cannot be read"
+            raise failure_of(what, "; ".join(problems), type="InvalidPermissions", non_retryable=True)
         shape = RequestShape.of(input, agent)
         await self._check_worker(agent, ModelChoice.of(agent, shape.overrides), stream, beats)
         built = await build_request(self._cache, input, agent, shape)

@@ -16,6 +16,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from wakeful.contract.agents import ModelBinding
 from wakeful.contract.errors import OUTAGE_NOTE, ProviderError, ProviderErrorKind
 from wakeful.contract.streaming import Outage
+from wakeful_activities.error_texts import failure_of, shortened
 from wakeful_activities.inference.attempt import Stream
 from wakeful_activities.inference.model_choice import ModelChoice, model_key
 from wakeful_activities.inference.recovery import stream_retries
@@ -23,9 +24,6 @@ from wakeful_activities.other_workers import utc_clock
 
 LOST_WORKERS = 5
 """How many workers in a row may be lost during one inference, or raise an error that is not a provider's."""
-
-MAX_MESSAGE_BYTES = 2_000
-"""Temporal replaces the failure of a pending activity by a note if it has more than about 4,000 bytes."""
 
 JITTER = 0.2
 MAX_JITTER_SECONDS = 10.0
@@ -90,7 +88,14 @@ def unexpected(error: Exception, stream: Stream) -> ApplicationError:
     is_final = stream.lost >= LOST_WORKERS
     if isinstance(error, ApplicationError):
         return _application_error(error.message, error.type or "ApplicationError", is_final=is_final)
-    return _application_error(f"{type(error).__name__}: {error}", type(error).__name__, is_final=is_final)
+    kind = type(error).__name__
+    return failure_of(
+        f"the inference raised {kind}",
+        f"{kind}: {error}",
+        type=kind,
+        non_retryable=is_final,
+        category=ApplicationErrorCategory.BENIGN,
+    )
 
 
 def too_many_lost(stream: Stream) -> ApplicationError | None:
@@ -99,12 +104,6 @@ def too_many_lost(stream: Stream) -> ApplicationError | None:
         return None
     message = f"inference failed: its worker was lost {stream.lost} times in a row; check the workers' memory and logs"
     return _application_error(message, "WorkersLost", is_final=True)
-
-
-def shortened(text: str, limit: int = MAX_MESSAGE_BYTES) -> str:
-    """The text; if it is longer than Temporal keeps, its beginning."""
-    encoded = text.encode(errors="replace")
-    return text if len(encoded) <= limit else f"{encoded[:limit].decode(errors='ignore')}…"
 
 
 def _application_error(

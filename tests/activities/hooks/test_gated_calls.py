@@ -27,6 +27,7 @@ from wakeful import (
 from wakeful.authoring.scripted import Turn
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import DecisionAction, ToolCallResume
+from wakeful.contract.error_text import error_text
 from wakeful.contract.gates import SetResult
 from wakeful.contract.inference import InferInput, TranscriptRef
 from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
@@ -183,7 +184,8 @@ async def test_a_malformed_rule_fails_the_inference_before_the_model_is_called()
     with pytest.raises(ApplicationError) as error:
         await infer(say("hello"), run=[Rule(tool="pay(", behavior=DENY)])
     assert (error.value.type, error.value.non_retryable) == ("InvalidPermissions", True)
-    assert "permission rule 'pay(', character 5: the '(' is never closed" in str(error.value)
+    assert "permission rule 'pay(', character 5: the '(' is never closed" in (error_text(error.value.details) or "")
+    assert "pay(" not in str(error.value)
 
 
 async def test_gates_are_evaluated_again_just_before_the_call() -> None:

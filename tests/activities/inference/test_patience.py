@@ -12,13 +12,15 @@ from temporalio.exceptions import ApplicationError
 
 from tests.activities.wiring import activities, cache_of, environment
 from wakeful import Agent, ModelRequest, ModelResponse, ProviderError, ProviderErrorKind, Registry, RetryPolicy
+from wakeful.contract.error_text import error_text
 from wakeful.contract.inference import InferInput, TranscriptRef
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.streaming import Outage
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful_activities import InferActivity
+from wakeful_activities.error_texts import MAX_MESSAGE_BYTES
 from wakeful_activities.inference.breakers import CircuitBreakers
-from wakeful_activities.inference.patience import LOST_WORKERS, MAX_MESSAGE_BYTES
+from wakeful_activities.inference.patience import LOST_WORKERS
 
 MESSAGE = Message(id="1", role=Role.USER, content=(TextBlock(text="go"),))
 USUAL = RetryPolicy()
@@ -192,7 +194,8 @@ async def test_a_bug_of_a_provider_ends_the_run_after_a_few_attempts() -> None:
     with worker(m=Model(KeyError("choices"))) as here:
         first, last = await here.failed(1), await here.failed(LOST_WORKERS + 1)
     assert [(error.type, error.non_retryable) for error in (first, last)] == [("KeyError", False), ("KeyError", True)]
-    assert last.message == "KeyError: 'choices'"
+    assert last.message == "the inference raised KeyError; the detail of this failure has its text"
+    assert error_text(last.details) == "KeyError: 'choices'"
 
 
 async def test_an_inference_that_costs_worker_after_worker_ends_its_run() -> None:

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from temporalio.api.common.v1 import Payloads as RawPayloads
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType, WorkflowTaskFailedCause
+from temporalio.api.failure.v1 import Failure as TemporalFailure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import (
     GetWorkflowExecutionHistoryRequest,
     GetWorkflowExecutionHistoryReverseRequest,
 )
 from temporalio.client import Client
+from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
 from wakeful.client.diagnosis import server_answers
@@ -85,7 +87,7 @@ async def read_recent(temporal: Client, thread_id: str, run_id: str) -> RecentHi
         execution=WorkflowExecution(workflow_id=thread_id, run_id=run_id),
         maximum_page_size=NEWEST,
     )
-    recent, payloads = RecentHistory(), Payloads(temporal.data_converter)
+    recent = RecentHistory()
     try:
         answer = await temporal.workflow_service.get_workflow_execution_history_reverse(request, timeout=QUERY_TIMEOUT)
     except RPCError as error:
@@ -94,11 +96,11 @@ async def read_recent(temporal: Client, thread_id: str, run_id: str) -> RecentHi
     for event in answer.history.events:
         recent.last_event_at = recent.last_event_at or server_answers.millis(event.event_time)
         if (moment := moment_of(event)) is not None:
-            await _add(payloads, recent, moment)
+            await _add(temporal.data_converter, recent, moment)
     return recent
 
 
-async def _add(payloads: Payloads, recent: RecentHistory, moment: HistoryMoment) -> None:
+async def _add(converter: DataConverter, recent: RecentHistory, moment: HistoryMoment) -> None:
     """Add a moment; newer ones were added before it."""
     match moment:
         case TaskCompleted():
@@ -106,10 +108,10 @@ async def _add(payloads: Payloads, recent: RecentHistory, moment: HistoryMoment)
         case TaskFailed():
             _add_failed_task(recent, moment)
         case ActivityScheduled(activity_id=id):
-            summary = await payloads.text(moment.summary)
+            summary = await Payloads(converter).text(moment.summary)
             recent.scheduled.setdefault(id, Scheduled(moment.at, summary, moment.input))
         case ActivityFailed(how=EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED) if recent.last_failure is None:
-            recent.last_failure = server_answers.failure(moment.failure) if moment.failure is not None else None
+            recent.last_failure = await _failure(converter, moment.failure)
         case SignalReceived(signal=names.SIGNAL_CANCEL | names.SIGNAL_CLOSE) if recent.cancel is None:
             sender = moment.sender_thread_id
             by = f"thread {sender}" if sender else f"client {moment.identity}"
@@ -118,9 +120,13 @@ async def _add(payloads: Payloads, recent: RecentHistory, moment: HistoryMoment)
             recent.cancel = CancelRequest(moment.at, f"client {identity}", cause)
         case Closed(identity=identity, reason=reason, failure=failure):
             recent.ended_by, recent.ended_because = identity, reason
-            recent.failure = server_answers.failure(failure) if failure is not None else None
+            recent.failure = await _failure(converter, failure)
         case _:
             pass
+
+
+async def _failure(converter: DataConverter, failure: TemporalFailure | None) -> Failure | None:
+    return None if failure is None else await server_answers.failure(converter, failure)
 
 
 def _add_failed_task(recent: RecentHistory, task: TaskFailed) -> None:

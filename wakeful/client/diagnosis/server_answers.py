@@ -3,11 +3,12 @@
 import contextlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import JsonValue, ValidationError
+from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import (
     PendingActivityState,
     PendingWorkflowTaskState,
@@ -23,6 +24,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue as TaskQueueName
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, DescribeWorkflowExecutionResponse
 from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
 from wakeful.client.diagnosis.evidence import (
@@ -37,6 +39,7 @@ from wakeful.client.diagnosis.evidence import (
     WorkflowTask,
 )
 from wakeful.client.queries import QUERY_TIMEOUT
+from wakeful.contract.error_text import error_text
 from wakeful.contract.missing import NOT_ON_THIS_WORKER, TIMEOUTS, Missing
 from wakeful.contract.streaming import Outage, StreamCheckpoint
 
@@ -92,7 +95,7 @@ async def activity(temporal: Client, pending: PendingActivityInfo) -> Activity:
     """A pending activity, with the details of its newest heartbeat, if they can be decoded."""
     options = pending.activity_options
     state = ActivityState.PAUSED if pending.paused else _STATES.get(pending.state, ActivityState.SCHEDULED)
-    has_failed = pending.HasField("last_failure")
+    has_failed, converter = pending.HasField("last_failure"), temporal.data_converter
     heartbeat, *more = await _heartbeat(temporal, pending) or [None]
     return Activity(
         id=pending.activity_id,
@@ -108,7 +111,9 @@ async def activity(temporal: Client, pending: PendingActivityInfo) -> Activity:
         timeout=_seconds(options.start_to_close_timeout),
         heartbeat_timeout=_seconds(options.heartbeat_timeout),
         queue_timeout=_seconds(options.schedule_to_start_timeout),
-        failure=failure(pending.last_failure, at=pending.last_attempt_complete_time) if has_failed else None,
+        failure=await failure(converter, pending.last_failure, at=pending.last_attempt_complete_time)
+        if has_failed
+        else None,
         worker=pending.last_worker_identity,
         pause=_pause(pending) if pending.paused else None,
         heartbeat=heartbeat,
@@ -124,8 +129,12 @@ def _pause(pending: PendingActivityInfo) -> Pause:
 
 
 async def _heartbeat(temporal: Client, pending: PendingActivityInfo) -> list[JsonValue]:
+    return await _decoded(temporal.data_converter, pending.heartbeat_details.payloads)
+
+
+async def _decoded(converter: DataConverter, payloads: Sequence[Payload]) -> list[Any]:
     try:
-        return await temporal.data_converter.decode(pending.heartbeat_details.payloads)
+        return await converter.decode(payloads)
     except Exception:  # a tool may heartbeat anything, and this client may not have the codec
         return []
 
@@ -143,18 +152,20 @@ def _first(details: Sequence[JsonValue], kind: type[D]) -> D | None:
     return None
 
 
-def failure(failed: TemporalFailure, *, at: Timestamp | None = None) -> Failure:
+async def failure(converter: DataConverter, failed: TemporalFailure, *, at: Timestamp | None = None) -> Failure:
     """A failure with the type that was raised; for a timeout, which one."""
     when = millis(at) if at is not None else None
     match failed.WhichOneof("failure_info"):
         case "application_failure_info":
-            return Failure(failed.message, failed.application_failure_info.type, when)
+            info = failed.application_failure_info
+            text = error_text(await _decoded(converter, info.details.payloads))
+            return Failure(text or failed.message, info.type, when)
         case "timeout_failure_info":
             kind = TimeoutType.Name(failed.timeout_failure_info.timeout_type).removeprefix("TIMEOUT_TYPE_").lower()
             message = "its worker was lost" if kind == "heartbeat" else f"it hit its {kind.replace('_', '-')} timeout"
             return Failure(message, f"{kind} timeout", when)
         case "activity_failure_info" | "child_workflow_execution_failure_info" if failed.HasField("cause"):
-            return failure(failed.cause, at=at)
+            return await failure(converter, failed.cause, at=at)
         case _:
             return Failure(failed.message, "", when)
 
