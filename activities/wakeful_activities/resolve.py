@@ -74,7 +74,7 @@ class ResolveActivity:
             ) from error
         except Exception as error:
             kind = type(error).__name__
-            activity.logger.warning("an agent could not be resolved", exc_info=error)
+            activity.logger.debug("an agent could not be resolved", exc_info=error)
             raise _failure(f"agent {input.agent_id!r} raised {kind}", f"{kind}: {error}", type=kind) from None
         write = self._registry.instructions(input.agent_id)
         if write is not None:
@@ -106,7 +106,7 @@ class ResolveActivity:
             problem = f"{what} took longer than {INSTRUCTIONS_SECONDS:g} s"
         except Exception as error:  # the boundary: user code
             raised = f"{what} raised {described(error)}"
-            activity.logger.warning("dynamic instructions failed", exc_info=error)
+            activity.logger.debug("dynamic instructions failed", exc_info=error)
             raise _failure(f"{what} raised an error", raised, type=INSTRUCTIONS_FAILED) from None
         else:
             if isinstance(text, str):

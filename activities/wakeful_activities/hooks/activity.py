@@ -40,7 +40,7 @@ class HooksActivity:
             agent = await self._cache.agent(input.agent)
         except Exception as error:  # the attempts are counted here, so the last one has to say why it failed
             what, is_final = "the agent of the run could not be read", attempt >= ATTEMPTS
-            activity.logger.warning(what, exc_info=error)
+            activity.logger.debug(what, exc_info=error)
             raise failure_of(what, f"{what}: {error}", type=type(error).__name__, non_retryable=is_final) from None
         if self._others is not None and (lacking := self._others.lacking(agent)) is not None:
             await self._others.leave(lacking)  # if the patience is over, the plugin fails as its `on_error` says
