@@ -17,6 +17,7 @@ from benchmarks.sampling import OtherLoad, add_sample, cpu_seconds, interleaved,
 from benchmarks.simulating import measure_simulation
 from benchmarks.startup import measure_startup
 from benchmarks.streams import measure_stream
+from benchmarks.tracing import measure_tracing
 from benchmarks.watching import measure_watching
 from benchmarks.worker import BARE_WORKFLOWS
 from wakeful_workflows import AgentRun, ThreadArchive
@@ -178,6 +179,7 @@ MEASUREMENTS: dict[str, Measurement] = {
     "decision": measure_decision,
     "stream": measure_stream,
     "watching": measure_watching,
+    "tracing": measure_tracing,
     "fleet": measure_fleet,
     "startup": measure_startup,
     "simulation": measure_simulation,

@@ -14,6 +14,7 @@ from benchmarks.results import (
     Series,
     Simulation,
     Startup,
+    TracingCost,
     line,
     percentile,
 )
@@ -71,6 +72,9 @@ def report(results: Results) -> str:
             ["", "schedules per second", "real core, activations per second", "model of core"],
             [_simulation(simulation)],
         )
+    if (tracing := results.tracing) is not None:
+        lines += ["", f"A step with tracing, as multiples of one without, in runs of {tracing.steps} steps", ""]
+        lines += table(["", "off", "on"], list(_tracing(tracing)))
     if results.idle_fleets:
         lines += ["", "Calls of an idle fleet, besides its polls for tasks", ""]
         lines += table(["", "calls per second", "in all"], [_idle(fleet) for fleet in results.idle_fleets])
@@ -179,6 +183,11 @@ def _rebuild(rebuild: Rebuild) -> list[str]:
 def _simulation(simulation: Simulation) -> list[str]:
     run, real = statistics.median(simulation.run), statistics.median(simulation.real)
     return ["simulation", f"{run:.2f}", f"{real:,.0f}", _multiple(simulation.multiples)]
+
+
+def _tracing(tracing: TracingCost) -> Iterator[list[str]]:
+    yield ["time per step", f"{statistics.median(tracing.off):.1f} ms", _multiple(tracing.multiples)]
+    yield ["worker CPU per step", f"{statistics.median(tracing.off_cpu):.1f} ms", _multiple(tracing.cpu_multiples)]
 
 
 def _recovery(recovery: Recovery) -> Iterator[list[str]]:

@@ -126,6 +126,25 @@ class Simulation(BaseModel):
         return [model / real for model, real in zip(self.model, self.real, strict=True)]
 
 
+class TracingCost(BaseModel):
+    """Milliseconds of a step, and of its CPU in the worker, with tracing on and off, one of each per repeat."""
+
+    steps: int
+    off: list[float] = []
+    on: list[float] = []
+    off_cpu: list[float] = []
+    on_cpu: list[float] = []
+
+    @property
+    def multiples(self) -> list[float]:
+        """The time with tracing divided by the time without it, of the same repeat."""
+        return [on / off for on, off in zip(self.on, self.off, strict=True)]
+
+    @property
+    def cpu_multiples(self) -> list[float]:
+        return [on / off for on, off in zip(self.on_cpu, self.off_cpu, strict=True) if off]
+
+
 class IdleFleet(BaseModel):
     """What workers with nothing to do call, besides polling for tasks."""
 
@@ -182,6 +201,7 @@ class Results(BaseModel):
     reading: Reading | None = None
     rebuild: Rebuild | None = None
     simulation: Simulation | None = None
+    tracing: TracingCost | None = None
     idle_fleets: list[IdleFleet] = []
     recovery: Recovery | None = None
 

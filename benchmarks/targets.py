@@ -39,6 +39,7 @@ def targets(results: Results) -> list[Target]:
         _streaming(results),
         _watched(results),
         _lag(results),
+        _tracing(results),
         _idle(results),
         _recovery(results, 50, limit=2.0),
         _recovery(results, 95, limit=6.0),
@@ -158,6 +159,13 @@ def _lag(results: Results) -> Target:
     return (
         _judged(name, series.samples[WAKEFUL], lambda ms: f"{ms:.0f} ms", 500.0) if series else Target(name, "", None)
     )
+
+
+def _tracing(results: Results) -> Target:
+    name = "time per step with tracing <= 1.08x without"
+    if results.tracing is None:
+        return Target(name, "", None)
+    return _judged(name, results.tracing.multiples, lambda ratio: f"{ratio:.2f}x", 1.08)
 
 
 def _idle(results: Results) -> Target:

@@ -54,6 +54,14 @@ async def test_reading_from_history_is_measured_beside_a_query_of_a_worker(tmp_p
     assert "a run is read from history in <= 1.5x the time of a worker's query, both by replay: " in output
 
 
+async def test_tracing_is_measured_beside_no_tracing(tmp_path: Path) -> None:
+    results, output = await _measured(tmp_path, "--only", "tracing")
+
+    assert results.tracing is not None
+    assert len(results.tracing.on) == len(results.tracing.off) == QUICK.repeat
+    assert "time per step with tracing <= 1.08x without: " in output
+
+
 async def test_an_empty_cache_is_filled_from_archives_beside_every_history(tmp_path: Path) -> None:
     results, output = await _measured(tmp_path, "--only", "rebuild")
 

@@ -12,8 +12,9 @@ import opentelemetry.trace as otel_trace
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.util._once import Once
 from temporalio.contrib.opentelemetry import ReplaySafeTracerProvider, create_tracer_provider
@@ -31,6 +32,15 @@ def plainly_traced_process() -> Iterator[InMemorySpanExporter]:
     """The same with a provider that knows nothing of Temporal."""
     with _traced(TracerProvider(shutdown_on_exit=False)) as exporter:
         yield exporter
+
+
+@contextmanager
+def exporting_process(exporter: SpanExporter) -> Iterator[None]:
+    """The same, with an exporter that sends the spans to another program."""
+    provider = create_tracer_provider(resource=Resource({SERVICE_NAME: "shop"}), shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=100))
+    with _traced(provider):
+        yield
 
 
 @contextmanager
