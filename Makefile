@@ -59,6 +59,7 @@ simulate: $(BIN)/.ready  ## Run random schedules on a simulated Temporal (SCHEDU
 picture: $(BIN)/.ready  ## Take the pictures in docs/ again (needs chromium).
 	$(BIN)/python docs/pictures/take.py
 	$(BIN)/python -m docs.pictures.chat
+	test -z "$(WAKEFUL_PHOENIX)" || $(BIN)/python -m docs.pictures.trace
 
 constraints: $(BIN)/.ready  ## Pin the newest versions that resolve together.
 	$(BIN)/uv pip compile -q --universal --all-extras --no-annotate --no-header --no-emit-index-url \

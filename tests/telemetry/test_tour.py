@@ -220,7 +220,10 @@ async def phoenix(folder: Path) -> AsyncIterator[str]:
     }
     assert PHOENIX is not None
     process = await asyncio.create_subprocess_exec(
-        PHOENIX, "serve", env={**os.environ, **environ}, stdout=asyncio.subprocess.DEVNULL
+        *(PHOENIX, "serve"),
+        env={**os.environ, **environ},
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,  # it looks for things on the internet, and says so
     )
     url = f"http://127.0.0.1:{port}"
     try:
