@@ -74,6 +74,7 @@ CASES = {
 
 ELSEWHERE = {
     "demo": "it has a server and a client of its own",
+    "doctor": "test_the_doctor_says_that_threads_cannot_be_decoded",
     "dev": "test_dev_serves_its_own_server_with_the_factory",
     "worker": "test_a_worker_without_the_codec_says_what_is_missing",
 }
@@ -126,6 +127,19 @@ async def test_a_command_needs_the_factory_to_read_encrypted_payloads(encrypted:
     args = (command, *case.args.replace("{}", id).split(), "--client", FACTORY)
     shown = await run(encrypted, *args, stdin=case.stdin)
     assert (shown.code, case.shows.replace("{}", id) in shown.out) == (0, True), (shown.out, shown.err)
+
+
+async def test_the_doctor_says_that_threads_cannot_be_decoded(encrypted: Client) -> None:
+    """It finds more than that in the environment of a test, so its exit code is not checked with the factory."""
+    await thread(encrypted, "doctor", ENDED)
+    without = await run(encrypted, "doctor")
+    assert (without.code, "Traceback" in without.out + without.err) == (1, False)
+    said = " ".join(without.out.split())
+    assert "cannot be decoded here" in said
+    assert NO_CODEC in said
+    assert "--client module:function" in said
+    shown = await run(encrypted, "doctor", "--client", FACTORY)
+    assert "cannot be decoded here" not in " ".join(shown.out.split())
 
 
 async def test_one_run_that_cannot_be_decoded_leaves_the_inbox_readable(encrypted: Client) -> None:
