@@ -134,7 +134,7 @@ async def test_a_worker_reloads_its_agents_on_sighup(temporal: Client, app: str,
         assert await worker.line() == "agents reloaded, version 2 is in force: added helper; changed clerk"
         ran = await wakeful("run", "helper", "you", "--task-queue", thread_id, address=address)
         assert (ran.code, ran.out.splitlines()[-1]) == (0, "hello, you"), ran.err
-        assert "run ended" in await worker.line()
+        assert ["run started" in await worker.line(), "run ended" in await worker.line()] == [True, True]
 
         worker.process.send_signal(signal.SIGHUP)
         assert await worker.line() == "agents unchanged, version 2 stays in force"
