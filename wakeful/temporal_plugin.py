@@ -121,6 +121,7 @@ class WakefulPlugin(temporalio.client.Plugin, temporalio.worker.Plugin):
         config["workflows"] = [*config.get("workflows", ()), *parts.workflows]
         config["activities"] = [*config.get("activities", ()), *parts.activities]
         config["interceptors"] = [*config.get("interceptors", ()), *parts.interceptors]
+        config["unsandboxed_workflow_runner"] = parts.runner(config.get("unsandboxed_workflow_runner"))
         # Heartbeats bring cancellation and carry live answers: the SDK's defaults would throttle them to one a minute.
         for throttle in ("max_heartbeat_throttle_interval", "default_heartbeat_throttle_interval"):
             if config.get(throttle) == _sdk_default(throttle):

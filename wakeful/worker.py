@@ -16,7 +16,13 @@ from typing import Any
 
 from temporalio.client import Client
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
-from temporalio.worker import Interceptor, Worker, WorkerDeploymentConfig
+from temporalio.worker import (
+    Interceptor,
+    UnsandboxedWorkflowRunner,
+    Worker,
+    WorkerDeploymentConfig,
+    WorkflowRunner,
+)
 
 from wakeful.authoring.profiles import ProfileStore
 from wakeful.client.diagnosis.evidence import QueueKind
@@ -33,10 +39,11 @@ from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
 from wakeful.telemetry import instruments
 from wakeful.telemetry.health import LOCALHOST, serving_health
-from wakeful.telemetry.interceptor import TelemetryInterceptor, propagation
+from wakeful.telemetry.interceptor import TraceCarrier, propagation
 from wakeful.telemetry.metrics import Metrics
 from wakeful.telemetry.run_scope import RunScope
 from wakeful.telemetry.telemetry import OFF, Telemetry
+from wakeful.telemetry.workflow_runner import TelemetryRunner
 from wakeful.undecodable import tolerant_client
 from wakeful.worker_health import WorkerHealth
 from wakeful_activities import (
@@ -204,8 +211,13 @@ class WorkerParts:
 
     @property
     def interceptors(self) -> list[Interceptor]:
-        """What names the run in log lines, and turns telemetry on in the workflows unless it is off."""
-        return [self._scope] if self.telemetry == OFF else [self._scope, TelemetryInterceptor(self.telemetry)]
+        """What names the run in log lines, and carries open spans over continue-as-new, if there are any."""
+        return [self._scope] if self.telemetry.tracing is None else [self._scope, TraceCarrier()]
+
+    def runner(self, runner: WorkflowRunner | None = None) -> WorkflowRunner:
+        """The runner of the workflows, which turns telemetry on in them, unless it is off."""
+        runner = runner or UnsandboxedWorkflowRunner()
+        return runner if self.telemetry == OFF else TelemetryRunner(runner, self.telemetry)
 
     def _activities(self, cache: HistoryCache) -> list[Callable[..., Any]]:
         registry, settings, user_code, others = self._registry, self._settings, self.user_code, self._others
@@ -278,6 +290,7 @@ def _worker(client: Client, settings: WorkerSettings, parts: WorkerParts) -> Wor
         workflows=parts.workflows,
         activities=parts.activities,
         interceptors=[*propagation(client, parts.telemetry), *parts.interceptors],
+        unsandboxed_workflow_runner=parts.runner(),
         build_id=None if settings.deployment else settings.build_id,
         deployment_config=_deployment(settings),
         max_concurrent_activities=settings.max_concurrent_activities,

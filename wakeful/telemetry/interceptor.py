@@ -1,7 +1,6 @@
-"""The worker's interceptor that turns telemetry on in Wakeful's workflows, and carries open spans over continue-as-new.
+"""What a worker's interceptors do for traces: ours carries open spans over continue-as-new.
 
-Temporal's own OpenTelemetry interceptor propagates contexts from and to clients, activities and children. Workflows
-find what this one provides among the SDK's extern functions: where it is not installed, as in a replay, there is none.
+Temporal's own OpenTelemetry interceptor propagates contexts from and to clients, activities and children.
 """
 
 import logging
@@ -22,7 +21,6 @@ from temporalio.worker import (
 )
 
 from wakeful.contract.names import HEADER_TRACE
-from wakeful.telemetry.names import EXTERN
 from wakeful.telemetry.telemetry import Telemetry
 
 _logger = logging.getLogger("wakeful")
@@ -51,14 +49,10 @@ class Traced(Protocol):
     def trace_carryover(self) -> Mapping[str, Any] | None: ...
 
 
-class TelemetryInterceptor(Interceptor):
-    """Provides a process's telemetry to its workflows."""
+class TraceCarrier(Interceptor):
+    """Writes the open spans of a workflow to the header of the execution that it continues as."""
 
-    def __init__(self, telemetry: Telemetry) -> None:
-        self._telemetry = telemetry
-
-    def workflow_interceptor_class(self, input: WorkflowInterceptorClassInput) -> type[WorkflowInboundInterceptor]:
-        input.unsafe_extern_functions[EXTERN] = lambda: self._telemetry
+    def workflow_interceptor_class(self, _input: WorkflowInterceptorClassInput) -> type[WorkflowInboundInterceptor]:
         return _Inbound
 
 

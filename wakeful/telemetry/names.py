@@ -8,7 +8,7 @@ SCOPE = "wakeful"
 """The instrumentation scope of spans and metrics."""
 
 EXTERN = "wakeful_telemetry"
-"""The SDK's extern function by which workflows find the telemetry of their worker."""
+"""The SDK's extern function by which a workflow finds its telemetry."""
 
 INVOKE_AGENT = "invoke_agent"
 CHAT = "chat"

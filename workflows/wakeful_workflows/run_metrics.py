@@ -30,7 +30,7 @@ def run_metrics(metrics: "MetricsPort | None") -> "RunMetrics | None":
 
 
 class MetricsPort(Protocol):
-    """What the worker provides: `wakeful.telemetry.metrics.Metrics`."""
+    """What the worker provides of `wakeful.telemetry.metrics.Metrics`."""
 
     def record(self, instrument: Instrument, value: float, labels: Mapping[str, str | None]) -> None: ...
     def count(self, instrument: Instrument, labels: Mapping[str, str | None]) -> None: ...

@@ -1,7 +1,7 @@
 """The spans of a thread's runs, made from what the loop emits: parts of runs, steps, decisions, waits, and tool calls
 that no activity of ours executes. Activities make the others.
 
-Off, unless the worker's interceptor provides a tracing (`wakeful/telemetry/interceptor.py`): readers of history, the
+Off, unless the worker's runner provides a tracing (`wakeful/telemetry/workflow_runner.py`): readers of history, the
 SDK's replayer and the simulation have none. A span is emitted once, when it has ended, and never in a replay. Nothing
 here changes a command: trace contexts travel in headers, which the estimate of history's size does not count.
 """
@@ -66,7 +66,7 @@ def run_trace(tracing: "TracingPort | None") -> "RunTrace | None":
 
 
 class TracingPort(Protocol):
-    """What the worker provides: `wakeful.telemetry.tracing.Tracing`."""
+    """What the worker provides of `wakeful.telemetry.tracing.Tracing`."""
 
     def carrier(self) -> Carrier | None: ...
     def root(self, parent: SpanRef | None, name: str, *about: object) -> SpanRef: ...

@@ -11,7 +11,7 @@ from wakeful_workflows.run_trace import TracingPort
 
 @dataclass(frozen=True)
 class WorkerTelemetry:
-    """As `wakeful.telemetry.telemetry.Telemetry`, which workflows do not import: it needs OpenTelemetry's SDK."""
+    """As `wakeful.telemetry.workflow_runner.HeldTelemetry`, which workflows do not import: it needs OpenTelemetry."""
 
     tracing: TracingPort | None = None
     metrics: MetricsPort | None = None
