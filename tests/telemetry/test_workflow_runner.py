@@ -25,7 +25,7 @@ CONTINUE = WorkflowCommand(continue_as_new_workflow_execution=ContinueAsNewWorkf
 
 
 class Counting(WorkflowInstance):
-    """A workflow that counts a step in every task, and ends each as it is told."""
+    """A workflow that counts a step in every task, and completes each with the next of `ends`."""
 
     def __init__(self, held: HeldTelemetry, ends: list[WorkflowActivationCompletion]) -> None:
         self._held = held
