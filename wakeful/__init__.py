@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         thread_owner,
     )
     from wakeful.authoring.provider import Provider, StreamingProvider
+    from wakeful.authoring.remote_agent import RemoteAgent
     from wakeful.authoring.scripted import ScriptedModel, call, say
     from wakeful.authoring.state import State, StateKey
     from wakeful.authoring.tool import Tool, ToolContext, tool
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
     from wakeful.contract.messages import InputMessage, Message, Role, TextBlock, ToolCall, Visibility
     from wakeful.contract.model_settings import InferenceOverrides, ModelSettings
     from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
+    from wakeful.contract.remote import Endpoint, Secret
     from wakeful.contract.requests import RunRequest
     from wakeful.contract.runs import (
         Adapter,
@@ -193,6 +195,7 @@ __all__ = [
     "DeferredToolsSettings",
     "DeleteReceipt",
     "Diagnosis",
+    "Endpoint",
     "EventRecord",
     "ExpiryAction",
     "FrontendTool",
@@ -255,6 +258,7 @@ __all__ = [
     "ReminderOutput",
     "ReminderRule",
     "ReminderSettings",
+    "RemoteAgent",
     "ResumeMode",
     "RetryPolicy",
     "RewriteText",
@@ -272,6 +276,7 @@ __all__ = [
     "RunStatus",
     "ScopedRule",
     "ScriptedModel",
+    "Secret",
     "Skills",
     "SkillsSettings",
     "SqliteProfileStore",
@@ -351,6 +356,7 @@ _EXPORTS = {
         "Profiles agent_owner thread_owner"
     ),
     "wakeful.authoring.provider": "Provider StreamingProvider",
+    "wakeful.authoring.remote_agent": "RemoteAgent",
     "wakeful.authoring.scripted": "ScriptedModel call say",
     "wakeful.authoring.state": "State StateKey",
     "wakeful.authoring.tool": "Tool ToolContext tool",
@@ -379,6 +385,7 @@ _EXPORTS = {
     "wakeful.contract.messages": "InputMessage Message Role TextBlock ToolCall Visibility",
     "wakeful.contract.model_settings": "InferenceOverrides ModelSettings",
     "wakeful.contract.permissions": "Behavior PermissionPolicy Rule",
+    "wakeful.contract.remote": "Endpoint Secret",
     "wakeful.contract.requests": "RunRequest",
     "wakeful.contract.runs": "Adapter OnBusy Priority RunIdentity RunMode RunResult RunStatus ThreadMode Usage",
     "wakeful.contract.state": "StateMerge StateScope",

@@ -73,7 +73,7 @@ def test_an_agent_gets_the_tools_that_its_fields_ask_for_sorted_by_id(fields: di
 
 def test_delegates_and_handoffs_are_described_by_the_beginning_of_their_instructions() -> None:
     """B-500."""
-    excerpt = f'Its instructions begin: "{CLERK.description.strip()[:100]}…"'
+    excerpt = f'Its instructions begin: "{CLERK.written_instructions.strip()[:100]}…"'
     tools = resolved(delegates=["clerk", "mute"], handoffs=["clerk", "mute"], spawns=["clerk", "mute"])
     for id in ("agent_run_", "handoff_to_"):
         assert excerpt in tools[f"{id}clerk"].description
@@ -84,6 +84,17 @@ def test_delegates_and_handoffs_are_described_by_the_beginning_of_their_instruct
     assert tools["agent_run_clerk"].runtime == RuntimeTool(kind=RuntimeKind.DELEGATE, agent_id="clerk")
     assert tools["agent_run_clerk"].effects is Effects.READ_ONLY
     assert tools["handoff_to_clerk"].runtime == RuntimeTool(kind=RuntimeKind.HANDOFF, agent_id="clerk")
+
+
+def test_an_agent_with_a_description_is_described_by_it() -> None:
+    """B-500."""
+    poet = Agent(id="poet", instructions="Write in verse.", description="Writes  poems" + " and poems" * 200)
+    registry = Registry(agents=[poet, Agent(id="boss", delegates=["poet"])])
+    (tool,) = registry.resolve("boss").tools
+    assert 'Its description: "Writes  poems and poems' in tool.description
+    assert '…"' in tool.description
+    assert "verse" not in tool.description
+    assert len(tool.description) < 1300
 
 
 @pytest.mark.parametrize(

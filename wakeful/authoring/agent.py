@@ -29,6 +29,7 @@ from wakeful.contract.context import ContextMessage, ContextPolicy
 from wakeful.contract.mail import Recipients
 from wakeful.contract.model_settings import ModelSettings
 from wakeful.contract.permissions import PermissionPolicy
+from wakeful.contract.remote import Endpoint
 from wakeful.contract.runs import LONGEST_EXPIRE_AFTER, Priority
 from wakeful.contract.stopping import StopCondition
 
@@ -40,8 +41,12 @@ class Agent(Written):
 
     id: str = Field(min_length=1)
     instructions: str | InstructionsFunction = ""
-    """The system prompt, or a function that writes it when a run starts. Other agents read its beginning, or the
-    function's docstring, as the description of this one."""
+    """The system prompt, or a function that writes it when a run starts."""
+    description: str = ""
+    """What the agent is for, as other agents and clients read it. By default, they read the beginning of its
+    instructions, or the docstring of the function."""
+    endpoint: Endpoint | None = None
+    """Another service runs the agent: only its id, description, budget and limits of sub-agents are ours."""
     model: str = "default"
     """The id of a model in the registry."""
     fallbacks: Sequence[str] = ()
@@ -149,8 +154,8 @@ class Agent(Written):
         return settings
 
     @property
-    def description(self) -> str:
-        """What the agent is for, as other agents read it."""
+    def written_instructions(self) -> str:
+        """The instructions, or the docstring of the function that writes them."""
         return self.instructions if isinstance(self.instructions, str) else inspect.getdoc(self.instructions) or ""
 
     @property

@@ -14,6 +14,7 @@ from wakeful.contract.hooks import LifecyclePhase, Phase, PluginBinding
 from wakeful.contract.inference import OutputSpec
 from wakeful.contract.model_settings import ModelSettings
 from wakeful.contract.permissions import PermissionPolicy
+from wakeful.contract.remote import RecordedEndpoint
 from wakeful.contract.runs import Priority
 from wakeful.contract.state import StateKeySpec
 from wakeful.contract.stopping import StopCondition
@@ -156,6 +157,8 @@ class ResolvedAgent(Wire):
     state_keys: Few[tuple[StateKeySpec, ...]] = ()
     stop_conditions: Few[tuple[StopCondition, ...]] = ()
     """Checked after every answer, in this order."""
+    endpoint: Maybe[RecordedEndpoint] = None
+    """Another service runs the agent; `model` only names it."""
 
     def hooks_at(self, *phases: LifecyclePhase) -> tuple[LifecyclePhase, ...]:
         """Those of these phases that a plugin of the agent hooks."""

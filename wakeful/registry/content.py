@@ -26,7 +26,7 @@ from wakeful.contract.agents import ModelBinding
 from wakeful.contract.budgets import Price
 from wakeful.contract.inference import OutputSpec
 from wakeful.contract.tools import ToolDescriptor
-from wakeful.registry.runtime_tools import runtime_tools
+from wakeful.registry.runtime_tools import about, runtime_tools
 
 BUILT_IN_PROVIDERS: Mapping[str, str] = {
     "anthropic": "wakeful_activities.providers.anthropic.provider:AnthropicMessages",
@@ -78,6 +78,12 @@ class RegistryContent:
         queue = self.inference_queues.get(model_id)
         return ModelBinding(id=model_id, provider=provider, name=name, task_queue=queue)
 
+    def model_of(self, agent: Agent) -> ModelBinding:
+        """The agent's model; of a remote agent, what stands for it in spans, summaries and budgets."""
+        if agent.endpoint is None:
+            return self.binding(agent.model)
+        return ModelBinding(id=agent.id, provider=agent.endpoint.backend, name=agent.id)
+
     def summary_binding(self, agent: Agent) -> ModelBinding | None:
         """The model that summarises the agent's conversations, if that is not its own."""
         model_id = agent.context.summary_model if agent.context else None
@@ -124,9 +130,9 @@ class RegistryContent:
         """The agent's tools and the runtime's, sorted by id. An agent's own tool replaces one of the runtime's."""
         names = (*agent.tool_names, *(tool.name for tool in tools_of(self.active_plugins_of(agent))))
         own = {name: self.tools[name].descriptor for name in names if _has_tool(agent, name)}
-        instructions = {id: other.description for id, other in self.agents.items()}
+        abouts = {id: about(other) for id, other in self.agents.items()}
         has_background = any(descriptor.background for descriptor in own.values())
-        given = runtime_tools(agent, instructions, has_background=has_background, in_task=in_task)
+        given = runtime_tools(agent, abouts, has_background=has_background, in_task=in_task)
         tools = {**{tool.id: tool for tool in given if _has_tool(agent, tool.id)}, **own}
         return tuple(tools[id] for id in sorted(tools))
 

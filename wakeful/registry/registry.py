@@ -231,8 +231,8 @@ class Registry:
         plugins = now.content.plugins_of(agent)
         return ResolvedAgent(
             agent_id=agent.id,
-            instructions=agent.description,
-            model=now.content.binding(agent.model),
+            instructions=agent.written_instructions,
+            model=now.content.model_of(agent),
             tools=now.content.descriptors(agent, in_task=in_task),
             max_rounds=agent.max_rounds,
             max_parallel_calls=agent.max_parallel_calls,
@@ -258,6 +258,7 @@ class Registry:
             plugins=bindings(now.content.active_plugins_of(agent), agent.plugin_settings),
             state_keys=state_specs(agent.state, plugins),
             stop_conditions=tuple(agent.stop_conditions),
+            endpoint=agent.endpoint,
         )
 
     def instructions(self, agent_id: str) -> InstructionsFunction | None:

@@ -22,35 +22,34 @@ from wakeful.contract.names import (
 )
 from wakeful.contract.tools import Effects, RuntimeKind, RuntimeTool, ToolDescriptor
 
+DESCRIPTION_LENGTH = 1_000
 EXCERPT_LENGTH = 100
-"""Characters of an agent's instructions that other agents read as its description."""
+"""Characters that other agents read of an agent's description, or else of its instructions."""
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The tool names that every provider accepts."""
 
 
 def runtime_tools(
-    agent: Agent, instructions: Mapping[str, str], *, has_background: bool, in_task: bool
+    agent: Agent, abouts: Mapping[str, str], *, has_background: bool, in_task: bool
 ) -> tuple[ToolDescriptor, ...]:
     """The runtime's tools for an agent, in no particular order.
 
     Args:
-        instructions: of all agents, by id.
+        abouts: what `about` says of all agents, by id.
         has_background: one of the agent's own tools runs in the background.
         in_task: the run is, or belongs to, a background task.
     """
-    return tuple(_tools(agent, instructions, has_tasks=bool(agent.spawns) or has_background, in_task=in_task))
+    return tuple(_tools(agent, abouts, has_tasks=bool(agent.spawns) or has_background, in_task=in_task))
 
 
-def _tools(
-    agent: Agent, instructions: Mapping[str, str], *, has_tasks: bool, in_task: bool
-) -> Iterator[ToolDescriptor]:
+def _tools(agent: Agent, abouts: Mapping[str, str], *, has_tasks: bool, in_task: bool) -> Iterator[ToolDescriptor]:
     for id in agent.delegates:
-        yield delegate_tool(id, instructions[id])
+        yield delegate_tool(id, abouts[id])
     for id in agent.handoffs:
-        yield handoff_tool(id, instructions[id])
+        yield handoff_tool(id, abouts[id])
     if agent.spawns:
-        yield spawn_tool(agent.spawns, instructions)
+        yield spawn_tool(agent.spawns, abouts)
     if has_tasks or in_task:
         yield cancel_task_tool()
     if has_tasks:
@@ -61,10 +60,10 @@ def _tools(
         yield recover_messages_tool()
 
 
-def delegate_tool(agent_id: str, instructions: str) -> ToolDescriptor:
+def delegate_tool(agent_id: str, about: str) -> ToolDescriptor:
     """B-500."""
     description = (
-        f"Delegate a task to the agent {agent_id!r} and wait for its answer.{_about('Its', instructions)} The agent "
+        f"Delegate a task to the agent {agent_id!r} and wait for its answer.{_about('Its', about)} The agent "
         "sees nothing of this conversation. Returns its answer in `response`, or an error that says why it failed."
     )
     prompt = _text(
@@ -74,9 +73,9 @@ def delegate_tool(agent_id: str, instructions: str) -> ToolDescriptor:
     return _tool(f"{TOOL_DELEGATE}{agent_id}", description, runtime, _object({"prompt": prompt}))
 
 
-def handoff_tool(agent_id: str, instructions: str) -> ToolDescriptor:
+def handoff_tool(agent_id: str, about: str) -> ToolDescriptor:
     description = (
-        f"Hand this conversation off to the agent {agent_id!r}.{_about('Its', instructions)} Use it when the request "
+        f"Hand this conversation off to the agent {agent_id!r}.{_about('Its', about)} Use it when the request "
         "is that agent's job rather than yours. The agent sees the whole conversation and takes over from the next "
         "step: from then on it answers the user, not you."
     )
@@ -85,13 +84,13 @@ def handoff_tool(agent_id: str, instructions: str) -> ToolDescriptor:
     return _tool(f"{TOOL_HANDOFF}{agent_id}", description, runtime, _object({"reason": reason}, optional=("reason",)))
 
 
-def spawn_tool(agent_ids: Sequence[str], instructions: Mapping[str, str] | None = None) -> ToolDescriptor:
+def spawn_tool(agent_ids: Sequence[str], abouts: Mapping[str, str] | None = None) -> ToolDescriptor:
     description = (
         "Start an agent as a background task and continue without waiting. Use it for work that takes a while, or to "
         "do several things in parallel: call it several times in one step. Returns the task's id at once. When the "
         "task ends, you receive a <background-task-event> with its result or error, so do not poll."
     )
-    agents = "".join(_about(f"{id}'s", (instructions or {}).get(id, "")) for id in agent_ids)
+    agents = "".join(_about(f"{id}'s", (abouts or {}).get(id, "")) for id in agent_ids)
     properties: dict[str, JsonValue] = {
         "agent": {**_text(f"The agent to start.{agents}"), "enum": list[JsonValue](agent_ids)},
         "prompt": _text(
@@ -230,12 +229,20 @@ def _name_problems(agent: Agent) -> list[str]:
     ]
 
 
-def _about(whose: str, instructions: str) -> str:
-    """The beginning of an agent's instructions, as another agent reads it."""
-    text = instructions.strip()
-    if not text:
-        return ""
-    return f' {whose} instructions begin: "{text[:EXCERPT_LENGTH]}{"…" if len(text) > EXCERPT_LENGTH else ""}"'
+def about(agent: Agent) -> str:
+    """What another agent reads of this one: its description, or else the beginning of its instructions."""
+    if description := agent.description.strip():
+        return f'description: "{_cut(description, DESCRIPTION_LENGTH)}"'
+    text = agent.written_instructions.strip()
+    return f'instructions begin: "{_cut(text, EXCERPT_LENGTH)}"' if text else ""
+
+
+def _cut(text: str, length: int) -> str:
+    return f"{text[:length]}…" if len(text) > length else text
+
+
+def _about(whose: str, about: str) -> str:
+    return f" {whose} {about}" if about else ""
 
 
 def _text(description: str) -> dict[str, JsonValue]:
