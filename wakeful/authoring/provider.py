@@ -44,4 +44,9 @@ ProviderFactory = Callable[[Any], AnyProvider]
 
 def is_factory(source: AnyProvider | ProviderFactory) -> TypeIs[ProviderFactory]:
     """Whether this makes a provider, and is none itself."""
-    return isinstance(source, type) or not isinstance(source, Provider | StreamingProvider)
+    return isinstance(source, type) or not (streams(source) or callable(getattr(source, "complete", None)))
+
+
+def streams(source: object) -> TypeIs[StreamingProvider]:
+    """Whether this is a provider that streams. Every model call asks, and `isinstance` of a protocol is slow."""
+    return not isinstance(source, type) and callable(getattr(source, "stream", None))

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from temporalio import activity
 
-from wakeful.authoring.provider import AnyProvider, Provider, StreamingProvider
+from wakeful.authoring.provider import AnyProvider, Provider, StreamingProvider, streams
 from wakeful.contract.agents import ModelBinding, RetryPolicy
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
@@ -130,7 +130,7 @@ async def call_provider(
         continued = continuing(request, text)
         try:
             with contained():
-                if isinstance(provider, StreamingProvider):
+                if streams(provider):
                     response = await _streamed(provider, model, continued, policy, stream, beats)
                 else:
                     response = await _completed(provider, model, continued, stream)

@@ -8,7 +8,7 @@ from wakeful.contract.inference import ModelRequest, ModelResponse
 from wakeful.contract.messages import Message, ToolCall
 from wakeful.contract.per_message import PerMessage
 
-Renamed = tuple[tuple[str | None, ...], Message]
+Renamed = tuple[list[str | None], Message]
 """A message with other call ids, and those ids."""
 
 _RENAMED = PerMessage[Renamed]()
@@ -60,14 +60,15 @@ def _provider_ids(request: ModelRequest, provider: str) -> dict[str, str]:
 
 
 def _with_ids(message: Message, provider_ids: Mapping[str, str]) -> Message:
-    own = (message.tool_call_id, *(call.id for call in message.tool_calls))
-    wanted = tuple(id and provider_ids.get(id, id) for id in own)
+    # Of every message of the conversation, at every model call: lists, because generators take twice as long.
+    own = [message.tool_call_id, *[call.id for call in message.tool_calls]]
+    wanted = [id and provider_ids.get(id, id) for id in own]
     if wanted == own:
         return message
     used, renamed = _RENAMED.get(message, lambda message: _renamed(message, wanted))
     return renamed if used == wanted else _renamed(message, wanted)[1]
 
 
-def _renamed(message: Message, wanted: tuple[str | None, ...]) -> Renamed:
+def _renamed(message: Message, wanted: list[str | None]) -> Renamed:
     calls = tuple(call.model_copy(update={"id": id}) for call, id in zip(message.tool_calls, wanted[1:], strict=True))
     return wanted, message.model_copy(update={"tool_call_id": wanted[0], "tool_calls": calls})

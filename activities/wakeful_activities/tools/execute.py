@@ -276,6 +276,9 @@ class _Call:
         Raises:
             ToolError: history cannot hold the requests.
         """
+        if self.requests == HookRequests():  # most tools request nothing, and the check takes longer than many of them
+            self.has_returned = True
+            return None
         try:
             self.requests, _ = checked_requests(self.requests, self.state, counts_state=False)
         except ValueError as error:
@@ -288,8 +291,10 @@ class _Call:
     @property
     def effects(self) -> HookEffects | None:
         """What a tool without hooks requests of the loop; None if nothing."""
+        if not self.has_returned or (self.requests == HookRequests() and not self.state.operations):
+            return None
         effects = effects_of(self.requests, self.state)
-        return effects if self.has_returned and effects != HookEffects() else None
+        return effects if effects != HookEffects() else None
 
     def progress(self) -> tuple[Mapping[str, JsonValue] | Missing | None, ...]:
         """The details of the next heartbeat: what the call shows, and what earlier attempts were missing."""
