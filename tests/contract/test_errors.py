@@ -48,6 +48,7 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
                 "ThreadNotFound": {},
             },
             "ConfigurationError": {},
+            "DiscoveryFailed": {},
             "ConnectionFailed": {},
             "NoAnswer": {"NotStarted": {}},
             "ArchiveMissing": {},
