@@ -293,8 +293,9 @@ def keys(data: object, key: KeyPath = ()) -> list[KeyPath]:
 
 def test_the_agents_in_the_docs_are_valid(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "registries.md").read_text()
-    (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    block, remote = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     write(tmp_path / "support.toml", block)
+    write(tmp_path / "remote.toml", remote)
     write(tmp_path / "support.md", "Be kind.")
     assert problems(tmp_path, Registry(plugins=[Audit()], models={"main": "openai/big"}, tools=[look])) == [
         "support.toml:5: agent 'support' names unknown tool 'refund'; registered: look",

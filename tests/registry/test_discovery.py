@@ -105,7 +105,11 @@ async def test_a_failing_refresh_leaves_all_agents_in_force() -> None:
     ],
 )
 async def test_an_answer_that_is_no_card_fails_the_source(answer: Response, problem: str) -> None:
-    """B-627. awaken: a2a_agent_card_response_size_is_limited, discovery_error_display"""
+    """B-627
+
+    awaken: a2a_agent_card_response_size_is_limited, discovery_error_display
+    awaken: a2a_agent_card_decode_errors_are_reported_as_disconnected_status_inputs
+    """
     async with card_server() as server:
         server.answer = answer
         with pytest.raises(DiscoveryFailed) as failed:
