@@ -1,13 +1,14 @@
 """Agents of other services are discovered by their agent cards, over HTTP."""
 
 import logging
+import sys
 
 import pytest
 from a2a.types.a2a_pb2 import AgentInterface
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from tests.support.agent_cards import CardServer, agent_card, card_server, unused_url
-from wakeful import A2aSource, Agent, DiscoveryFailed, Registry, Secret
+from wakeful import A2aSource, Agent, ConfigurationError, DiscoveryFailed, Registry, Secret
 from wakeful.contract.remote import Endpoint
 from wakeful.registry.discovery import MAX_CARD_BYTES, CardProblem, card_url, discovered_agents, slug
 
@@ -55,6 +56,13 @@ async def test_sources_that_are_known_are_not_asked_again_until_a_refresh() -> N
 async def test_a_registry_without_sources_has_nothing_to_discover() -> None:
     registry = Registry()
     assert await registry.initialize() == await registry.refresh() == 1
+
+
+async def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "a2a.client.card_resolver", None)
+    registry = Registry(sources=[A2aSource(name="partner", url="https://agents.example.com")])
+    with pytest.raises(ConfigurationError, match=r"source 'partner' needs the package a2a-sdk.*'wakeful\[a2a\]'"):
+        await registry.initialize()
 
 
 async def test_a_failing_first_discovery_names_every_source_that_failed() -> None:
