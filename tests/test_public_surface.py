@@ -26,6 +26,7 @@ from tests.support.sandboxed.plain_import import PlainImport
 from wakeful import Client
 
 EXPORTS = [
+    "A2aSource",
     "Adapter",
     "AfterInference",
     "AfterToolExecute",
@@ -60,6 +61,7 @@ EXPORTS = [
     "DeferredToolsSettings",
     "DeleteReceipt",
     "Diagnosis",
+    "DiscoveryFailed",
     "Endpoint",
     "EventRecord",
     "ExpiryAction",

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from wakeful.authoring.a2a_source import A2aSource
     from wakeful.authoring.agent import Agent
     from wakeful.authoring.gate import Gate, GateCall, gate
     from wakeful.authoring.hook_contexts import (
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
         ConfigurationError,
         ConnectionFailed,
         DecisionRefused,
+        DiscoveryFailed,
         MessageRefused,
         NoAnswer,
         OtherTenant,
@@ -161,6 +163,7 @@ if TYPE_CHECKING:
     from wakeful_activities.providers.openai_responses.provider import OpenAIResponses
 
 __all__ = [
+    "A2aSource",
     "Adapter",
     "AfterInference",
     "AfterToolExecute",
@@ -195,6 +198,7 @@ __all__ = [
     "DeferredToolsSettings",
     "DeleteReceipt",
     "Diagnosis",
+    "DiscoveryFailed",
     "Endpoint",
     "EventRecord",
     "ExpiryAction",
@@ -343,6 +347,7 @@ __all__ = [
 ]
 
 _EXPORTS = {
+    "wakeful.authoring.a2a_source": "A2aSource",
     "wakeful.authoring.agent": "Agent",
     "wakeful.authoring.gate": "Gate GateCall gate",
     "wakeful.authoring.hook_contexts": (
@@ -372,9 +377,9 @@ _EXPORTS = {
     "wakeful.contract.context": "ContextMessage ContextPolicy ContextTarget",
     "wakeful.contract.decisions": "Decision DecisionAction ExpiryAction ResumeMode ToolCallResume",
     "wakeful.contract.errors": (
-        "CallerError CannotDecode ChangeRefused ConfigurationError ConnectionFailed DecisionRefused MessageRefused "
-        "NoAnswer OtherTenant ProviderError ProviderErrorKind ThreadBusy ThreadExists ThreadExpired ThreadNotFound "
-        "ToolError WakefulError WorkerExhausted"
+        "CallerError CannotDecode ChangeRefused ConfigurationError ConnectionFailed DecisionRefused "
+        "DiscoveryFailed MessageRefused NoAnswer OtherTenant ProviderError ProviderErrorKind ThreadBusy ThreadExists "
+        "ThreadExpired ThreadNotFound ToolError WakefulError WorkerExhausted"
     ),
     "wakeful.contract.events": (
         "EventRecord Handoff InferenceComplete MessageEdited MessageReceived MessagesRead MessagesWithdrawn "

@@ -37,6 +37,7 @@ from wakeful.profile_stores.worker_profiles import WorkerProfiles
 from wakeful.registry.dependencies import Dependencies
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
+from wakeful.registry.source_refresh import refreshing_sources
 from wakeful.telemetry import instruments
 from wakeful.telemetry.health import LOCALHOST, serving_health
 from wakeful.telemetry.interceptor import TraceCarrier, propagation
@@ -126,6 +127,8 @@ class WorkerSettings:
     """How long a new run is retried on other workers if this one does not know its agent; 0 fails it at once."""
     in_flight_patience: timedelta = timedelta(minutes=15)
     """The same for an agent, tool, gate, plugin or provider that a run in flight needs."""
+    source_refresh: timedelta | None = timedelta(minutes=5)
+    """How often the worker discovers the agents of the registry's sources again; None: only when it starts."""
     min_retention: timedelta | None = timedelta(days=3)
     """The worker logs a warning when it starts if the namespace keeps closed threads for less; None means never."""
 
@@ -162,6 +165,7 @@ async def running_worker(
     Raises:
         ConfigurationError: the registry has profile keys, and `WAKEFUL_PROFILES` names no known store; or the
             registry's lifespan raised.
+        DiscoveryFailed: a source of the registry failed.
         WorkerExhausted: too many sync tools, gates or hooks hang. The body is cancelled.
     """
     settings = settings or WorkerSettings()
@@ -254,6 +258,7 @@ class WorkerParts:
 
         Raises:
             ConfigurationError: the registry's lifespan raised.
+            DiscoveryFailed: a source of the registry failed.
         """
         settings = self._settings
 
@@ -267,6 +272,7 @@ class WorkerParts:
                 await warn_of_short_retention(self._client, settings.min_retention)
             async with (
                 serving_health(settings.health_port, health.checks, host=settings.health_host),
+                self._sources_refreshing(),
                 self._dependencies.running(self._registry),
                 self._lifecycles.running(self._registry.plugins.values()),
                 measuring_runs(self._client, self._metrics_of_runs, settings.task_queue),
@@ -280,6 +286,16 @@ class WorkerParts:
                 await provider.aclose()
             await self._profiles.aclose()
             await self._history.aclose()
+
+    def _sources_refreshing(self) -> contextlib.AbstractAsyncContextManager[None]:
+        # A worker of an inference queue looks up no agents.
+        is_needed = self._settings.inference_queue is None
+        return refreshing_sources(self._registry, self._settings.source_refresh) if is_needed else _nothing()
+
+
+@contextlib.asynccontextmanager
+async def _nothing() -> AsyncIterator[None]:
+    yield
 
 
 def _worker(client: Client, settings: WorkerSettings, parts: WorkerParts) -> Worker:

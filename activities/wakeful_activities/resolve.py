@@ -63,7 +63,7 @@ class ResolveActivity:
         try:
             agent = self._registry.resolve(input.agent_id, in_task=input.in_task)
         except ConfigurationError as error:
-            what, known = f"agent {input.agent_id!r}", sorted(self._registry.agents)
+            what, known = f"agent {input.agent_id!r}", sorted([*self._registry.agents, *self._registry.discovered])
             patience = await self._others.leave(Lacking(what, str(error), known), is_new_run=not input.in_flight)
             # Benign: the caller's mistake, reported to the caller; no traceback in the worker's log.
             raise ApplicationError(

@@ -154,6 +154,7 @@ async def test_dev_reloads_agents_as_soon_as_they_change(agents: Path) -> None:
             "added": [],
             "changed": ["clerk"],
             "removed": [],
+            "sources": [],
         }
         (agents / "other.toml").write_text("[agent.clerk]\n")
         refused = json.loads(await dev.line())

@@ -11,6 +11,7 @@ from wakeful.contract.errors import (
     ConfigurationError,
     ConnectionFailed,
     DecisionRefused,
+    DiscoveryFailed,
     DoesNotReplay,
     IllegalTransition,
     InternalError,
@@ -48,6 +49,7 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
                 "ThreadNotFound": {},
             },
             "ConfigurationError": {},
+            "DiscoveryFailed": {},
             "ConnectionFailed": {},
             "NoAnswer": {"NotStarted": {}},
             "ArchiveMissing": {},
@@ -154,3 +156,10 @@ def test_only_transient_provider_errors_are_retried() -> None:
     assert {kind.value for kind in ProviderErrorKind if not kind.transient} == {
         *("context_overflow", "invalid_request", "unauthorized", "model_not_found", "content_filtered")
     }
+
+
+def test_a_failed_discovery_names_the_sources_and_why() -> None:
+    """B-627"""
+    failed = DiscoveryFailed({"partner": "HTTP 503", "cloud": "no answer"})
+    assert str(failed) == "remote agent discovery failed: source 'partner': HTTP 503; source 'cloud': no answer"
+    assert failed.failures == {"partner": "HTTP 503", "cloud": "no answer"}

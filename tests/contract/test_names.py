@@ -10,6 +10,7 @@ def test_the_names_in_history_never_change() -> None:
         "WORKFLOW_ARCHIVE": "ThreadArchive",
         "WORKFLOW_SCHEDULED": "ScheduledMessage",
         "DEFAULT_TASK_QUEUE": "wakeful",
+        "LOCAL_SOURCE": "local",
         "SIGNAL_SUBMIT": "submit",
         "SIGNAL_DECIDE": "decide",
         "SIGNAL_CANCEL": "cancel",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.processes import ROOT
+from wakeful import Registry
 from wakeful.testing import runtime
 from wakeful.worker import load_registry
 
@@ -113,9 +114,9 @@ async def test_agents_in_a_file_run_with_the_tool_that_is_code() -> None:
 
 
 def test_the_code_and_the_file_of_the_page_on_registries_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, dependencies = blocks_of("docs/registries.md")
+    code, dependencies, remote = blocks_of("docs/registries.md")
     exec(dependencies, {"__name__": "dependencies"})
-    (file,) = blocks_of("docs/registries.md", "toml")
+    file, remote_file = blocks_of("docs/registries.md", "toml")
     (tmp_path / "agents").mkdir()
     (tmp_path / "agents/support.toml").write_text(file)
     (tmp_path / "agents/support.md").write_text("Be kind.\n")
@@ -123,6 +124,11 @@ def test_the_code_and_the_file_of_the_page_on_registries_fit(tmp_path: Path, mon
     names: dict[str, Any] = {"__name__": "page"}
     exec(code, names)
     assert sorted(names["registry"].agents) == ["coder", "researcher", "support"]
+    exec(remote, names := {"__name__": "remote"})
+    (tmp_path / "remote.toml").write_text(remote_file)
+    in_file = Registry(agent_files=[tmp_path / "remote.toml"])
+    assert in_file.sources == names["registry"].sources
+    assert in_file.resolve("rates").agent_id == "rates"
 
 
 def blocks_of(page: str, language: str = "python") -> list[str]:

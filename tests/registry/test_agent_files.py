@@ -121,7 +121,7 @@ def test_every_field_that_is_data_can_be_written_in_a_file(tmp_path: Path) -> No
         )
     )
     assert registry.resolve("clerk").plugins[0].settings == {"level": 2}
-    assert [path.name for path in registry.sources] == ["clerk.toml", "clerk.md"]
+    assert [path.name for path in registry.files_read] == ["clerk.toml", "clerk.md"]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_all_problems_of_all_files_are_listed_with_file_and_line(tmp_path: Path)
     )
     code = Registry(agents=[Agent(id="coded")], tools=[look], plugins=[Audit()])
     assert problems(tmp_path, code) == [
-        "a.toml:1: unknown key 'titel'; a file has [[agent]] or [agent.<id>] tables",
+        "a.toml:1: unknown key 'titel'; a file has [[agent]], [agent.<id>] and [source.<name>] tables",
         "a.toml:5: agent 'clerk': unknown key 'instruction'; did you mean 'instructions'?",
         "a.toml:8: agent 'clerk': max_rounds should be a valid integer, unable to parse string as an integer, "
         "not 'many'",
@@ -293,8 +293,9 @@ def keys(data: object, key: KeyPath = ()) -> list[KeyPath]:
 
 def test_the_agents_in_the_docs_are_valid(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "registries.md").read_text()
-    (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    block, remote = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     write(tmp_path / "support.toml", block)
+    write(tmp_path / "remote.toml", remote)
     write(tmp_path / "support.md", "Be kind.")
     assert problems(tmp_path, Registry(plugins=[Audit()], models={"main": "openai/big"}, tools=[look])) == [
         "support.toml:5: agent 'support' names unknown tool 'refund'; registered: look",

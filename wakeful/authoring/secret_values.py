@@ -26,3 +26,21 @@ def read_secret(secret: Secret, environ: Mapping[str, str] | None = None) -> str
     if not value:
         raise ConfigurationError([f"the secret in {secret} is missing or empty: set it where this process runs"])
     return value
+
+
+def secret_headers(
+    token: Secret | None, headers: Mapping[str, Secret], environ: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The headers of a request that signs in with a bearer token and other secrets.
+
+    Raises:
+        ConfigurationError: this process does not have a secret, or no header can have its value.
+    """
+    read = {name: (secret, read_secret(secret, environ)) for name, secret in headers.items()}
+    if token is not None:
+        read["Authorization"] = token, f"Bearer {read_secret(token, environ)}"
+    for secret, value in read.values():
+        # HTTP libraries quote such a value, or a part of it, in their errors.
+        if not (value.isascii() and value.isprintable()):
+            raise ConfigurationError([f"the secret in {secret} has characters that no HTTP header can have"])
+    return {name: value for name, (_, value) in read.items()}

@@ -43,6 +43,7 @@ SECTIONS = {
         "watch": "Show the events of a thread, live, until it ends.",
         "tree": "Show a thread with all its sub-agents and background tasks.",
         "why": "Explain why a thread is not making progress.",
+        "agents": "List your agents, and those of other services, with their tools.",
     },
     "Branch": {
         "fork": "Start a new thread from a step of another.",

@@ -11,6 +11,7 @@
     │   ├── ThreadExpired         the thread was closed, and its retention has ended
     │   └── ThreadNotFound        no such thread
     ├── ConfigurationError      the worker's registry or settings are wrong; lists every problem at once
+    ├── DiscoveryFailed         agents of other services could not be discovered
     ├── ConnectionFailed        Temporal is unreachable
     ├── NoAnswer                a thread cannot be read, usually because no worker is running
     │   └── NotStarted            no worker has completed a workflow task of the execution yet
@@ -28,7 +29,7 @@ Expected outcomes (failed, suspended, cancelled, rejected) are values, not excep
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from pydantic import ValidationError
@@ -130,6 +131,18 @@ class ConfigurationError(WakefulError):
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
+
+
+class DiscoveryFailed(WakefulError):
+    """Sources of remote agents could not be read; `failures` says why, by the name of the source.
+
+    The agents that were discovered before stay in force, also those of the other sources.
+    """
+
+    def __init__(self, failures: Mapping[str, str]) -> None:
+        named = "; ".join(f"source {name!r}: {why}" for name, why in failures.items())
+        super().__init__(f"remote agent discovery failed: {named}")
+        self.failures = dict(failures)
 
 
 class ConnectionFailed(WakefulError):

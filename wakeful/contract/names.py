@@ -9,6 +9,9 @@ WORKFLOW_ARCHIVE = "ThreadArchive"
 WORKFLOW_SCHEDULED = "ScheduledMessage"
 DEFAULT_TASK_QUEUE = "wakeful"
 
+LOCAL_SOURCE = "local"
+"""In `local/agent`: the agents of the registry itself, and not those that it discovers."""
+
 SIGNAL_SUBMIT = "submit"
 SIGNAL_DECIDE = "decide"
 SIGNAL_CANCEL = "cancel"
@@ -158,7 +161,8 @@ TOOL_LIST_TASKS = "list_tasks"
 TOOL_TASK_RESULT = "task_result"
 TOOL_SEND_MESSAGE = "send_message"
 TOOL_RECOVER_MESSAGES = "recover_failed_messages"
-"""Names of the tools that the runtime itself performs; the first two are followed by an agent's id."""
+"""Names of the tools that the runtime itself performs; the first two are followed by an agent's id, spelled as
+`wakeful/registry/addressing.py` says."""
 
 RECIPIENT_NOT_FOUND = "recipient_not_found"
 RECIPIENT_UNAVAILABLE = "recipient_unavailable"

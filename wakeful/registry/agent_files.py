@@ -1,11 +1,12 @@
 """Agents in TOML and YAML files: found, read and validated. All problems are listed, with file and line.
 
 A file has `[[agent]]` tables, `[agent.<id>]` tables, or one `[agent]`. The keys are the fields of `Agent` that are
-data; tools, gates and plugins are referred to by name. The registry checks the names, with the locations from here.
+data; tools, gates and plugins are referred to by name. `[source.<name>]` tables have the fields of `A2aSource`. The
+registry checks the names, with the locations from here.
 """
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from pydantic import PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
 
+from wakeful.authoring.a2a_source import A2aSource
 from wakeful.authoring.agent import Agent
 from wakeful.registry.located_files import (
     TOML_SUFFIXES,
@@ -25,6 +27,7 @@ from wakeful.registry.located_files import (
 )
 
 AGENT = "agent"
+SOURCE = "source"
 INSTRUCTIONS_FILE = "instructions_file"
 SUFFIXES = TOML_SUFFIXES | YAML_SUFFIXES
 SHOWN_VALUE = 60
@@ -52,9 +55,9 @@ class AgentFiles:
 
     agents: tuple[FileAgent, ...] = ()
     """Also those with problems, without their invalid fields, so that their other problems are found too."""
+    sources: tuple[tuple[A2aSource, SourceLocation], ...] = ()
     problems: tuple[Problem, ...] = ()
-    sources: tuple[Path, ...] = ()
-    """Every file that was read."""
+    files_read: tuple[Path, ...] = ()
     is_complete: bool = True
     """Whether every agent could be read. If not, an unknown agent may be in an unreadable file."""
 
@@ -68,7 +71,13 @@ def read_agents(paths: Sequence[Path | str]) -> AgentFiles:
                 reader.read(file)
         else:
             reader.skip(Problem("no such file or directory", SourceLocation(str(path))))
-    return AgentFiles(tuple(reader.agents), tuple(reader.problems), tuple(reader.sources), reader.is_complete)
+    return AgentFiles(
+        tuple(reader.agents),
+        tuple(reader.sources),
+        tuple(reader.problems),
+        tuple(reader.files_read),
+        reader.is_complete,
+    )
 
 
 def _agent_files(path: Path) -> list[Path]:
@@ -82,8 +91,9 @@ def _agent_files(path: Path) -> list[Path]:
 class _Reader:
     def __init__(self) -> None:
         self.agents: list[FileAgent] = []
+        self.sources: list[tuple[A2aSource, SourceLocation]] = []
         self.problems: list[Problem] = []
-        self.sources: list[Path] = []
+        self.files_read: list[Path] = []
         self.is_complete = True
 
     def skip(self, problem: Problem) -> None:
@@ -92,14 +102,16 @@ class _Reader:
         self.is_complete = False
 
     def read(self, path: Path) -> None:
-        self.sources.append(path)
+        self.files_read.append(path)
         file = read_located_file(path)
         if isinstance(file, Problem):
             self.skip(file)
             return
         for name in file.data:
-            if name != AGENT:
-                self._problem(f"unknown key {name!r}; a file has [[agent]] or [agent.<id>] tables", file, (name,))
+            if name not in (AGENT, SOURCE):
+                expected = "a file has [[agent]], [agent.<id>] and [source.<name>] tables"
+                self._problem(f"unknown key {name!r}; {expected}", file, (name,))
+        self._read_sources(file)
         for key, table in self._tables(file):
             try:
                 agent = self._agent(file, key, table)
@@ -113,6 +125,23 @@ class _Reader:
 
     def _problem(self, message: str, file: LocatedFile, key: KeyPath) -> None:
         self.problems.append(Problem(message, file.location(*key)))
+
+    def _read_sources(self, file: LocatedFile) -> None:
+        written = file.data.get(SOURCE, {})
+        tables = written if isinstance(written, dict) else {}
+        if not all(isinstance(table, dict) for table in (written, *tables.values())):
+            self.skip(Problem("write [source.<name>], and the settings of the source under it", file.location(SOURCE)))
+            return
+        for name, table in tables.items():
+            try:
+                source = A2aSource.model_validate({**table, "name": name})
+            except ValidationError as error:
+                errors = error.errors(include_url=False, include_context=False)
+                for message, where in _messages(errors, {**table, "name": name}, known=A2aSource.model_fields):
+                    key = (SOURCE, name, *where) if where != ("name",) else (SOURCE, name)
+                    self.skip(Problem(f"source {name!r}: {message}", file.location(*key)))
+            else:
+                self.sources.append((source, file.location(SOURCE, name)))
 
     def _tables(self, file: LocatedFile) -> Iterator[tuple[KeyPath, dict[str, Any]]]:
         written = file.data.get(AGENT, [])
@@ -144,7 +173,7 @@ class _Reader:
             agent = FileAgent.model_validate(data)
         except ValidationError as error:
             errors = error.errors(include_url=False, include_context=False)
-            for message, where in _messages(errors, data):
+            for message, where in _messages(errors, data, known=(*Agent.model_fields, INSTRUCTIONS_FILE)):
                 self._problem(f"agent {id!r}: {message}" if id else message, file, (*key, *where))
             try:
                 agent = FileAgent.model_validate(_valid_fields(errors, data))
@@ -165,7 +194,7 @@ class _Reader:
             self._problem(f"{INSTRUCTIONS_FILE} must be a path, not {name!r}", file, where)
             return
         path = file.path.parent / name
-        self.sources.append(path)
+        self.files_read.append(path)
         try:
             data["instructions"] = path.read_text(encoding="utf-8").removesuffix("\n")
         except (OSError, ValueError) as error:  # ValueError: the path has a NUL character
@@ -179,8 +208,14 @@ def _valid_fields(errors: Sequence[ErrorDetails], data: dict[str, Any]) -> dict[
     return {name: value for name, value in data.items() if name not in invalid}
 
 
-def _messages(errors: Sequence[ErrorDetails], data: dict[str, Any]) -> list[tuple[str, KeyPath]]:
-    """One message per key. Of the errors of a union, only the one that a file can fix."""
+def _messages(
+    errors: Sequence[ErrorDetails], data: dict[str, Any], *, known: Collection[str]
+) -> list[tuple[str, KeyPath]]:
+    """One message per key. Of the errors of a union, only the one that a file can fix.
+
+    Args:
+        known: the keys that the table can have.
+    """
     messages: dict[KeyPath, str] = {}
     located = [(_key_in_file(error["loc"], data), error) for error in errors]
     names = {where for where, error in located if error["type"] == "string_type"}
@@ -189,18 +224,17 @@ def _messages(errors: Sequence[ErrorDetails], data: dict[str, Any]) -> list[tupl
         if error["type"] != "string_type" and any(where[: len(name)] == name for name in names):
             continue
         key = (*where, str(error["loc"][-1])) if error["type"] == "missing" else where
-        messages.setdefault(key, _message(error, where))
+        messages.setdefault(key, _message(error, where, [*known]))
     return [(message, where) for where, message in messages.items()]
 
 
-def _message(error: ErrorDetails, where: KeyPath) -> str:
+def _message(error: ErrorDetails, where: KeyPath, known: Sequence[str]) -> str:
     name = str(error["loc"][-1]) if error["loc"] else ""
     inside = where[:-1] if where and where[-1] == name else where
     around = f" in {_dotted(inside)}" if inside else ""
     match error["type"]:
         case "extra_forbidden":
-            known = [*Agent.model_fields, INSTRUCTIONS_FILE] if not inside else []
-            near = difflib.get_close_matches(name, known, n=1)
+            near = difflib.get_close_matches(name, known if not inside else [], n=1)
             return f"unknown key {name!r}{around}" + (f"; did you mean {near[0]!r}?" if near else "")
         case "missing":
             return f"{name!r} is missing{around}"

@@ -10,21 +10,30 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from pydantic.errors import PydanticUserError
 
+from wakeful.authoring.a2a_source import A2aSource
 from wakeful.authoring.agent import Agent
 from wakeful.authoring.gate import Gate
 from wakeful.authoring.lifespan import Lifespan, type_name
 from wakeful.authoring.plugin import AnyPlugin, Plugin, tools_of
 from wakeful.authoring.profiles import ProfileKey
 from wakeful.authoring.tool import Tool
-from wakeful.contract.names import RESERVED_TOOL_NAMES
+from wakeful.contract.names import LOCAL_SOURCE, RESERVED_TOOL_NAMES
 from wakeful.contract.state import StateScope
 from wakeful.loop.step.stopping import stop_problems
 from wakeful.permissions.rules import rule_problems
 from wakeful.registry.agent_files import location_of, read_agents
-from wakeful.registry.content import BUILT_IN_PROVIDERS, RegistryContent, RegistryParts, matches, output_spec
-from wakeful.registry.located_files import Problem
+from wakeful.registry.content import (
+    BUILT_IN_PROVIDERS,
+    DiscoveredSource,
+    RegistryContent,
+    RegistryParts,
+    matches,
+    named_agents,
+    output_spec,
+)
+from wakeful.registry.located_files import Problem, SourceLocation
 from wakeful.registry.plugin_bindings import declared_keys, plugin_problems, usage_problems
-from wakeful.registry.runtime_tools import runtime_tools, subagent_problems
+from wakeful.registry.runtime_tools import NamedAgent, runtime_tools, subagent_problems
 
 SUBAGENT_FIELDS = ("delegates", "spawns", "handoffs")
 """The fields of an agent that name other agents."""
@@ -32,10 +41,15 @@ SUBAGENT_FIELDS = ("delegates", "spawns", "handoffs")
 T = TypeVar("T")
 
 
-def collect(parts: RegistryParts) -> tuple[RegistryContent, list[Problem]]:
-    """The registry's content from its parts, by name, and all problems with it."""
+def collect(parts: RegistryParts, discovery: Sequence[DiscoveredSource] = ()) -> tuple[RegistryContent, list[Problem]]:
+    """The registry's content from its parts, by name, and all problems with it.
+
+    Args:
+        discovery: what is known of the sources; of the others, agents may be named that are not known yet.
+    """
     files = read_agents(parts.get("agent_files", ()))
     agents = [*parts.get("agents", ()), *files.agents]
+    sources = [*((source, None) for source in parts.get("sources", ())), *files.sources]
     plugins = [
         *(("Registry(plugins=[…])", plugin) for plugin in parts.get("plugins", ())),
         *((f"agent {agent.id!r}", p) for agent in agents for p in agent.plugins if isinstance(p, Plugin)),
@@ -57,11 +71,13 @@ def collect(parts: RegistryParts) -> tuple[RegistryContent, list[Problem]]:
         prices=dict(parts.get("prices", {})),
         inference_queues=dict(parts.get("inference_queues", {})),
         profile_keys=_first_by_name((key.key, key) for key in parts.get("profile_keys", ())),
-        sources=files.sources,
-    )
+        files_read=files.files_read,
+        sources=tuple(_first_by_name((source.name, source) for source, _ in sources).values()),
+    ).discovering(discovery)
     problems = [
         *files.problems,
         *_agent_problems(agents),
+        *_source_problems(sources, agents),
         *_tool_problems(tools, content.tools),
         *_gate_problems(gates, content.gates),
         *_plugin_problems(plugins, content.plugins),
@@ -72,6 +88,11 @@ def collect(parts: RegistryParts) -> tuple[RegistryContent, list[Problem]]:
         *_lifespan_problems(parts.get("lifespan"), content),
     ]
     return content, problems
+
+
+def name_problems(content: RegistryContent) -> list[Problem]:
+    """Agents that other agents name, and that no source has: to check again what a discovery has found."""
+    return [problem for agent in content.agents.values() for problem in _subagent_problems(agent, content)]
 
 
 def sorted_problems(problems: Sequence[Problem]) -> list[Problem]:
@@ -96,6 +117,23 @@ def _agent_problems(agents: Sequence[Agent]) -> Iterator[Problem]:
             also = f": here and {f'at {there}' if there else 'in code'}" if here else ""
             yield Problem(f"agent {agent.id!r} is registered twice{also}", here)
         first.setdefault(agent.id, agent)
+
+
+def _source_problems(
+    sources: Sequence[tuple[A2aSource, SourceLocation | None]], agents: Sequence[Agent]
+) -> Iterator[Problem]:
+    names: dict[str, SourceLocation | None] = {}
+    for source, location in sources:
+        if source.name in names:
+            there = names[source.name]
+            also = f": here and {f'at {there}' if there else 'in code'}" if location else ""
+            yield Problem(f"source {source.name!r} is registered twice{also}", location)
+        names.setdefault(source.name, location)
+    for agent in agents:
+        name, slash, _ = agent.id.partition("/")
+        if slash and name in (LOCAL_SOURCE, *names):
+            message = f"agent {agent.id!r} has an id like those of the agents of source {name!r}: rename it"
+            yield Problem(message, location_of(agent, "id"))
 
 
 def _tool_problems(tools: Sequence[Tool], known: Mapping[str, Tool]) -> Iterator[Problem]:
@@ -188,11 +226,11 @@ def _named_models(agent: Agent) -> Iterator[tuple[tuple[str | int, ...], str]]:
         yield ("context", "summary_model"), agent.context.summary_model
 
 
-def _subagent_problems(agent: Agent, known: RegistryContent, *, all_are_known: bool) -> Iterator[Problem]:
+def _subagent_problems(agent: Agent, known: RegistryContent, *, all_are_known: bool = True) -> Iterator[Problem]:
     for named in SUBAGENT_FIELDS:
         alone = agent.model_copy(update={other: () for other in SUBAGENT_FIELDS if other != named})
-        ids = known.agents if all_are_known else {*known.agents, *getattr(agent, named)}
-        for problem in subagent_problems(alone, ids):
+        ids = {*known.agents, *known.discovered}
+        for problem in subagent_problems(alone, ids, known.is_known if all_are_known else lambda _: True):
             yield Problem(problem, location_of(agent, named))
 
 
@@ -255,7 +293,7 @@ def _scope_problems(agents: Sequence[Agent], known: RegistryContent) -> Iterator
 
 def _tool_choice_problems(agent: Agent, known: RegistryContent) -> Iterator[Problem]:
     """Tool patterns that match no tool: most likely misspelt, so that the agent would have the wrong tools."""
-    named = {id: "" for field in SUBAGENT_FIELDS for id in getattr(agent, field)}
+    named = {address: NamedAgent(address) for address in named_agents(agent)}
     own = [*agent.tool_names, *(tool.name for tool in tools_of(known.active_plugins_of(agent)))]
     has_background = any(known.tools[name].descriptor.background for name in own if name in known.tools)
     given = runtime_tools(agent, named, has_background=has_background, in_task=True)

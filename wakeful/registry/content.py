@@ -6,14 +6,16 @@ stays available to the runs that are bound to it (`Retired`).
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from pydantic import TypeAdapter
 
+from wakeful.authoring.a2a_source import A2aSource
 from wakeful.authoring.agent import Agent
 from wakeful.authoring.gate import Gate
 from wakeful.authoring.instructions import InstructionsContext
@@ -26,7 +28,8 @@ from wakeful.contract.agents import ModelBinding
 from wakeful.contract.budgets import Price
 from wakeful.contract.inference import OutputSpec
 from wakeful.contract.tools import ToolDescriptor
-from wakeful.registry.runtime_tools import about, runtime_tools
+from wakeful.registry.addressing import find_agent, may_have
+from wakeful.registry.runtime_tools import NamedAgent, about, runtime_tools
 
 BUILT_IN_PROVIDERS: Mapping[str, str] = {
     "anthropic": "wakeful_activities.providers.anthropic.provider:AnthropicMessages",
@@ -44,6 +47,7 @@ class RegistryParts(TypedDict, total=False):
 
     agents: Sequence[Agent]
     agent_files: Sequence[Path | str]
+    sources: Sequence[A2aSource]
     tools: Sequence[Tool]
     gates: Sequence[Gate]
     plugins: Sequence[AnyPlugin]
@@ -55,9 +59,26 @@ class RegistryParts(TypedDict, total=False):
     lifespan: Lifespan | None
 
 
+def frozen(parts: RegistryParts) -> RegistryParts:
+    """The same parts, which no one else can change."""
+    copied = {name: dict(part) if isinstance(part, Mapping) else part for name, part in parts.items()}
+    return cast(  # the keys are the same, and the values of the same types
+        RegistryParts, {name: tuple(part) if isinstance(part, list) else part for name, part in copied.items()}
+    )
+
+
+@dataclass(frozen=True)
+class DiscoveredSource:
+    """A source, and the agents that were found there."""
+
+    source: A2aSource
+    agents: tuple[Agent, ...]
+
+
 @dataclass(frozen=True)
 class RegistryContent:
     agents: dict[str, Agent] = field(default_factory=dict)
+    """The local ones: of code and files."""
     tools: dict[str, Tool] = field(default_factory=dict)
     gates: dict[str, Gate] = field(default_factory=dict)
     plugins: dict[str, AnyPlugin] = field(default_factory=dict)
@@ -66,8 +87,35 @@ class RegistryContent:
     prices: dict[str, Price] = field(default_factory=dict)
     inference_queues: dict[str, str] = field(default_factory=dict)
     profile_keys: dict[str, ProfileKey[Any]] = field(default_factory=dict)
-    sources: tuple[Path, ...] = ()
+    files_read: tuple[Path, ...] = ()
     """The files that agents were read from, and their instructions."""
+    sources: tuple[A2aSource, ...] = ()
+    discovery: tuple[DiscoveredSource, ...] = ()
+    """Those of the sources that were discovered, in their order."""
+
+    @cached_property
+    def discovered(self) -> Mapping[str, Agent]:
+        """The agents of the sources, by their ids, in the order of the sources."""
+        return {agent.id: agent for found in self.discovery for agent in found.agents}
+
+    @property
+    def undiscovered(self) -> tuple[str, ...]:
+        """The names of the sources whose agents are not known yet."""
+        discovered = {found.source.name for found in self.discovery}
+        return tuple(source.name for source in self.sources if source.name not in discovered)
+
+    def discovering(self, discovery: Sequence[DiscoveredSource]) -> "RegistryContent":
+        """The content with what was discovered of its sources; what was found for other settings is left out."""
+        known = {found.source.name: found for found in discovery if found.source in self.sources}
+        return replace(self, discovery=tuple(known[each.name] for each in self.sources if each.name in known))
+
+    def find(self, address: str) -> Agent | None:
+        """The agent that an address names: `agent`, `local/agent` or `source/agent`."""
+        return find_agent(address, self.agents, self.discovered)
+
+    def is_known(self, address: str) -> bool:
+        """Whether there is such an agent, or may be once all sources are discovered."""
+        return self.find(address) is not None or may_have(address, self.undiscovered)
 
     def binding(self, model_id: str) -> ModelBinding:
         source = self.models[model_id]
@@ -130,11 +178,15 @@ class RegistryContent:
         """The agent's tools and the runtime's, sorted by id. An agent's own tool replaces one of the runtime's."""
         names = (*agent.tool_names, *(tool.name for tool in tools_of(self.active_plugins_of(agent))))
         own = {name: self.tools[name].descriptor for name in names if _has_tool(agent, name)}
-        abouts = {id: about(other) for id, other in self.agents.items()}
+        named = {address: self._named(address) for address in named_agents(agent)}
         has_background = any(descriptor.background for descriptor in own.values())
-        given = runtime_tools(agent, abouts, has_background=has_background, in_task=in_task)
+        given = runtime_tools(agent, named, has_background=has_background, in_task=in_task)
         tools = {**{tool.id: tool for tool in given if _has_tool(agent, tool.id)}, **own}
         return tuple(tools[id] for id in sorted(tools))
+
+    def _named(self, address: str) -> NamedAgent:
+        agent = self.find(address)
+        return NamedAgent(address) if agent is None else NamedAgent(agent.id, about(agent))
 
 
 @dataclass(frozen=True)
@@ -186,6 +238,11 @@ def output_spec(agent: Agent) -> OutputSpec | None:
     return OutputSpec(
         name=re.sub(r"[^A-Za-z0-9_-]+", "_", str(name))[:64], json_schema=schema, max_repairs=agent.output_repairs
     )
+
+
+def named_agents(agent: Agent) -> tuple[str, ...]:
+    """The addresses of the agents that an agent names."""
+    return (*agent.delegates, *agent.spawns, *agent.handoffs)
 
 
 def matches(tool: str, patterns: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ bound to when it started.
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
@@ -14,6 +14,7 @@ from typing import Any, Unpack
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
+from wakeful.authoring.a2a_source import A2aSource
 from wakeful.authoring.agent import Agent
 from wakeful.authoring.gate import Gate
 from wakeful.authoring.instructions import InstructionsFunction
@@ -25,10 +26,20 @@ from wakeful.authoring.scripted import ScriptedModel, say
 from wakeful.authoring.tool import Tool
 from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
 from wakeful.contract.budgets import Budget, Price
-from wakeful.contract.errors import ConfigurationError, validation_problems
+from wakeful.contract.errors import ConfigurationError, DiscoveryFailed, validation_problems
 from wakeful.contract.model_settings import ModelSettings
-from wakeful.registry.checks import collect, sorted_problems
-from wakeful.registry.content import ModelSource, RegistryContent, RegistryParts, Retired, output_spec
+from wakeful.contract.names import LOCAL_SOURCE
+from wakeful.registry.checks import collect, name_problems, sorted_problems
+from wakeful.registry.content import (
+    DiscoveredSource,
+    ModelSource,
+    RegistryContent,
+    RegistryParts,
+    Retired,
+    frozen,
+    output_spec,
+)
+from wakeful.registry.located_files import Problem
 from wakeful.registry.plugin_bindings import bindings, state_specs
 
 DEFAULT_OPENAI_MODEL = "gpt-5-mini"
@@ -68,6 +79,7 @@ class Registry:
     Args:
         agents: agents that are defined in code.
         agent_files: TOML and YAML files, or directories of them, with more agents.
+        sources: services whose agents `initialize` discovers, as `source/agent`. A worker does that when it starts.
         tools: tools that agents refer to by name.
         models: by id, `"provider/name"`, a provider, or a function that makes one from the lifespan's value.
         providers: providers by the name that `models` uses, in addition to the built-in ones.
@@ -90,6 +102,7 @@ class Registry:
         *,
         agents: Sequence[Agent] = (),
         agent_files: Sequence[Path | str] = (),
+        sources: Sequence[A2aSource] = (),
         tools: Sequence[Tool] = (),
         models: Mapping[str, ModelSource] | None = None,
         providers: Mapping[str, AnyProvider | ProviderFactory] | None = None,
@@ -100,22 +113,27 @@ class Registry:
         profile_keys: Sequence[ProfileKey[Any]] = (),
         lifespan: Lifespan | None = None,
     ) -> None:
-        parts = RegistryParts(
-            agents=tuple(agents),
-            agent_files=tuple(agent_files),
-            tools=tuple(tools),
-            gates=tuple(gates),
-            plugins=tuple(plugins),
-            models={"default": default_model(), **(models or {})},
-            providers=dict(providers or {}),
-            prices=dict(prices or {}),
-            inference_queues=dict(inference_queues or {}),
-            profile_keys=tuple(profile_keys),
-            lifespan=lifespan,
+        self._load(
+            RegistryParts(
+                agents=agents,
+                agent_files=agent_files,
+                sources=sources,
+                tools=tools,
+                gates=gates,
+                plugins=plugins,
+                models=models or {},
+                providers=providers or {},
+                prices=prices or {},
+                inference_queues=inference_queues or {},
+                profile_keys=profile_keys,
+                lifespan=lifespan,
+            )
         )
-        content, problems = collect(parts)
-        if problems:
-            raise ConfigurationError([str(problem) for problem in sorted_problems(problems)])
+
+    def _load(self, given: RegistryParts, discovery: Sequence[DiscoveredSource] = ()) -> None:
+        parts = frozen({**given, "models": {"default": default_model(), **given["models"]}})
+        content, problems = collect(parts, discovery)
+        _raise(problems)
         self._now = _InForce(1, parts, content, Retired())
 
     @property
@@ -129,7 +147,19 @@ class Registry:
 
     @property
     def agents(self) -> Mapping[str, Agent]:
+        """The agents of code and files, by their ids; `discovered` has those of the sources."""
         return self._now.content.agents
+
+    @property
+    def agent_ids(self) -> tuple[str, ...]:
+        """The addresses of all agents, sorted, each with its source: `local/support`, `partner/weather`."""
+        content = self._now.content
+        return tuple(sorted([*(f"{LOCAL_SOURCE}/{id}" for id in content.agents), *content.discovered]))
+
+    @property
+    def discovered(self) -> Mapping[str, Agent]:
+        """The agents of the sources, by their ids, in the order of the sources."""
+        return self._now.content.discovered
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -167,15 +197,20 @@ class Registry:
         return tuple(Path(path) for path in self._now.parts["agent_files"])
 
     @property
-    def sources(self) -> tuple[Path, ...]:
+    def files_read(self) -> tuple[Path, ...]:
         """Every file that was read for the current version."""
+        return self._now.content.files_read
+
+    @property
+    def sources(self) -> tuple[A2aSource, ...]:
+        """The services to discover agents of, from code and from files."""
         return self._now.content.sources
 
     def snapshot(self) -> RegistrySnapshot:
         now = self._now
         return RegistrySnapshot(
             version=now.version,
-            agents=tuple(sorted(now.content.agents)),
+            agents=tuple(sorted([*now.content.agents, *now.content.discovered])),
             tools=tuple(sorted(now.content.tools)),
             gates=tuple(sorted(now.content.gates)),
             plugins=tuple(sorted(now.content.plugins)),
@@ -186,11 +221,14 @@ class Registry:
     def copy(self, **parts: Unpack[RegistryParts]) -> "Registry":
         """A new registry with these parts, and this one's parts for the rest. Agent files are read again.
 
+        It has the agents that this one has discovered, of sources whose settings are the same.
+
         Raises:
             ConfigurationError: the parts have problems.
         """
-        merged: RegistryParts = {**self._now.parts, **parts}
-        return Registry(**merged)
+        fresh = Registry.__new__(Registry)
+        fresh._load({**self._now.parts, **parts}, self._now.content.discovery)
+        return fresh
 
     def replace(self, other: "Registry | None" = None, **parts: Unpack[RegistryParts]) -> int:
         """Replace the whole content atomically. Runs that start from now on use it.
@@ -210,24 +248,74 @@ class Registry:
         """
         fresh = other.copy(**parts) if other is not None and parts else other or self.copy(**parts)
         old, new = self._now, fresh._now
-        retired = old.retired.adding(old.content, successor=new.content)
-        self._now = _InForce(old.version + 1, new.parts, new.content, retired)
+        # What it has not discovered itself, this one may have.
+        content = new.content.discovering([*old.content.discovery, *new.content.discovery])
+        _raise(name_problems(content))
+        retired = old.retired.adding(old.content, successor=content)
+        self._now = _InForce(old.version + 1, new.parts, content, retired)
+        return old.version + 1
+
+    async def initialize(self) -> int:
+        """Discover the agents of all sources, unless they are known already. A worker does it when it starts.
+
+        Returns:
+            The version, which is a new one if the agents have changed.
+
+        Raises:
+            DiscoveryFailed: a source cannot be read, or its agent card cannot be used.
+            ConfigurationError: an agent names another one that no source has, or an extra is not installed.
+        """
+        return await self.refresh() if self._now.content.undiscovered else self._now.version
+
+    async def refresh(self) -> int:
+        """Discover the agents of all sources again. If one fails, all agents that were discovered stay in force.
+
+        Returns:
+            The version, which is a new one if the agents have changed.
+
+        Raises:
+            DiscoveryFailed: a source cannot be read, or its agent card cannot be used.
+            ConfigurationError: an agent names another one that no source has, or an extra is not installed.
+        """
+        from wakeful.registry.discovery import discover  # it needs an HTTP client, which most registries do not
+
+        discovery = await discover(self.sources)
+        if discovery.failures:
+            raise DiscoveryFailed(discovery.failures)
+        return self.adopt(discovery.found)
+
+    def adopt(self, discovery: Sequence[DiscoveredSource]) -> int:
+        """Put the agents that were discovered in force, instead of all others that were.
+
+        Raises:
+            ConfigurationError: an agent names another one that no source has; the old ones stay in force.
+        """
+        old = self._now
+        content = old.content.discovering(discovery)
+        if content.discovery == old.content.discovery:
+            return old.version
+        _raise(name_problems(content))
+        # Runs are bound to the endpoints of these agents, so none of the old ones has to be kept.
+        self._now = replace(old, version=old.version + 1, content=content)
         return old.version + 1
 
     def resolve(self, agent_id: str, *, in_task: bool = False) -> ResolvedAgent:
         """The agent as a run is bound to it.
 
         Args:
+            agent_id: `agent`, which searches the local ones first, `local/agent` or `source/agent`.
             in_task: the run is, or belongs to, a background task, which it may cancel.
 
         Raises:
             ConfigurationError: there is no such agent.
         """
         now = self._now
-        agent = now.content.agents.get(agent_id)
+        agent = now.content.find(agent_id)
         if agent is None:
-            registered = ", ".join(sorted(now.content.agents)) or "none"
-            raise ConfigurationError([f"agent not found: {agent_id!r}; registered: {registered}"])
+            registered = ", ".join(sorted([*now.content.agents, *now.content.discovered])) or "none"
+            missing = ", ".join(map(repr, now.content.undiscovered))
+            hint = f"; sources that are not discovered yet: {missing}" if missing else ""
+            raise ConfigurationError([f"agent not found: {agent_id!r}; registered: {registered}{hint}"])
         plugins = now.content.plugins_of(agent)
         return ResolvedAgent(
             agent_id=agent.id,
@@ -263,7 +351,7 @@ class Registry:
 
     def instructions(self, agent_id: str) -> InstructionsFunction | None:
         """The function that writes the agent's instructions, if they are dynamic."""
-        agent = self._now.content.agents.get(agent_id)
+        agent = self._now.content.find(agent_id)
         return None if agent is None or isinstance(agent.instructions, str) else agent.instructions
 
     def asked_types(self) -> Iterator[tuple[str, object]]:
@@ -332,6 +420,11 @@ _OFFLINE = (
     "To talk to a real model, set OPENAI_API_KEY or ANTHROPIC_API_KEY (or OPENAI_BASE_URL for a local server) and "
     "restart the worker."
 )
+
+
+def _raise(problems: Sequence[Problem]) -> None:
+    if problems:
+        raise ConfigurationError([str(problem) for problem in sorted_problems(problems)])
 
 
 def _type_problem(type: Any, value: JsonValue) -> str | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import assert_never
 
+from wakeful.authoring.a2a_source import A2aSource
 from wakeful.authoring.agent import Agent
 from wakeful.contract.errors import ConfigurationError
 from wakeful.registry.registry import Registry
@@ -26,6 +27,8 @@ class Reloaded:
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    """Names of sources that were added, changed or removed; their agents are discovered soon."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +61,18 @@ def reload(registry: Registry) -> ReloadOutcome:
     old, new = registry.agents, fresh.agents
     added, removed = sorted(new.keys() - old.keys()), sorted(old.keys() - new.keys())
     changed = sorted(id for id in old.keys() & new.keys() if not _is_same(old[id], new[id]))
-    if not (added or changed or removed):
+    one_sided = [source for source in (*registry.sources, *fresh.sources) if not _is_in_both(source, registry, fresh)]
+    sources = sorted({source.name for source in one_sided})
+    if not (added or changed or removed or sources):
         return Unchanged(registry.version)
-    return Reloaded(registry.replace(fresh), tuple(added), tuple(changed), tuple(removed))
+    return Reloaded(registry.replace(fresh), tuple(added), tuple(changed), tuple(removed), tuple(sources))
 
 
 def describe_outcome(outcome: ReloadOutcome) -> str:
     match outcome:
         case Reloaded():
             parts = {"added": outcome.added, "changed": outcome.changed, "removed": outcome.removed}
+            parts["changed sources"] = outcome.sources
             what = "; ".join(f"{done} {', '.join(ids)}" for done, ids in parts.items() if ids)
             return f"agents reloaded, version {outcome.version} is in force: {what}"
         case Unchanged():
@@ -130,11 +136,15 @@ def _fingerprints(registry: Registry) -> dict[Path, tuple[int, int]]:
     """Modification time and size of every file that may matter, also of those that no agent refers to yet."""
     files = (file for path in registry.agent_files for file in (path.rglob("*") if path.is_dir() else [path]))
     fingerprints = {}
-    for file in {*files, *registry.sources}:
+    for file in {*files, *registry.files_read}:
         with contextlib.suppress(OSError):  # it was removed
             stat = file.stat()
             fingerprints[file] = (stat.st_mtime_ns, stat.st_size)
     return fingerprints
+
+
+def _is_in_both(source: A2aSource, old: Registry, new: Registry) -> bool:
+    return source in old.sources and source in new.sources
 
 
 def _is_same(old: Agent, new: Agent) -> bool:

@@ -4,7 +4,8 @@ The loop performs them; none of them runs as an activity.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from pydantic import JsonValue
 
@@ -21,6 +22,7 @@ from wakeful.contract.names import (
     TOOL_TASK_RESULT,
 )
 from wakeful.contract.tools import Effects, RuntimeKind, RuntimeTool, ToolDescriptor
+from wakeful.registry.addressing import agent_tool_name, local_id
 
 DESCRIPTION_LENGTH = 1_000
 EXCERPT_LENGTH = 100
@@ -30,26 +32,38 @@ _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The tool names that every provider accepts."""
 
 
+@dataclass(frozen=True)
+class NamedAgent:
+    """Another agent, as an agent that names it finds it."""
+
+    id: str
+    about: str = ""
+    """What `about` says of it; empty if it is not discovered yet."""
+
+
 def runtime_tools(
-    agent: Agent, abouts: Mapping[str, str], *, has_background: bool, in_task: bool
+    agent: Agent, named: Mapping[str, NamedAgent], *, has_background: bool, in_task: bool
 ) -> tuple[ToolDescriptor, ...]:
     """The runtime's tools for an agent, in no particular order.
 
     Args:
-        abouts: what `about` says of all agents, by id.
+        named: the agents that it names, by the address that it uses.
         has_background: one of the agent's own tools runs in the background.
         in_task: the run is, or belongs to, a background task.
     """
-    return tuple(_tools(agent, abouts, has_tasks=bool(agent.spawns) or has_background, in_task=in_task))
+    return tuple(_tools(agent, named, has_tasks=bool(agent.spawns) or has_background, in_task=in_task))
 
 
-def _tools(agent: Agent, abouts: Mapping[str, str], *, has_tasks: bool, in_task: bool) -> Iterator[ToolDescriptor]:
-    for id in agent.delegates:
-        yield delegate_tool(id, abouts[id])
-    for id in agent.handoffs:
-        yield handoff_tool(id, abouts[id])
+def _tools(
+    agent: Agent, named: Mapping[str, NamedAgent], *, has_tasks: bool, in_task: bool
+) -> Iterator[ToolDescriptor]:
+    for address in agent.delegates:
+        yield delegate_tool(named[address].id, named[address].about, address=address)
+    for address in agent.handoffs:
+        yield handoff_tool(named[address].id, named[address].about, address=address)
     if agent.spawns:
-        yield spawn_tool(agent.spawns, abouts)
+        abouts = {named[address].id: named[address].about for address in agent.spawns}
+        yield spawn_tool(tuple(abouts), abouts)
     if has_tasks or in_task:
         yield cancel_task_tool()
     if has_tasks:
@@ -60,8 +74,8 @@ def _tools(agent: Agent, abouts: Mapping[str, str], *, has_tasks: bool, in_task:
         yield recover_messages_tool()
 
 
-def delegate_tool(agent_id: str, about: str) -> ToolDescriptor:
-    """B-500."""
+def delegate_tool(agent_id: str, about: str, *, address: str | None = None) -> ToolDescriptor:
+    """B-500. The name of the tool is made of the address that the agent uses, which no discovery changes."""
     description = (
         f"Delegate a task to the agent {agent_id!r} and wait for its answer.{_about('Its', about)} The agent "
         "sees nothing of this conversation. Returns its answer in `response`, or an error that says why it failed."
@@ -70,10 +84,10 @@ def delegate_tool(agent_id: str, about: str) -> ToolDescriptor:
         "The task, with everything the agent needs to know to do it. Say what you want back, and in which form."
     )
     runtime = RuntimeTool(kind=RuntimeKind.DELEGATE, agent_id=agent_id)
-    return _tool(f"{TOOL_DELEGATE}{agent_id}", description, runtime, _object({"prompt": prompt}))
+    return _tool(agent_tool_name(TOOL_DELEGATE, address or agent_id), description, runtime, _object({"prompt": prompt}))
 
 
-def handoff_tool(agent_id: str, about: str) -> ToolDescriptor:
+def handoff_tool(agent_id: str, about: str, *, address: str | None = None) -> ToolDescriptor:
     description = (
         f"Hand this conversation off to the agent {agent_id!r}.{_about('Its', about)} Use it when the request "
         "is that agent's job rather than yours. The agent sees the whole conversation and takes over from the next "
@@ -81,7 +95,8 @@ def handoff_tool(agent_id: str, about: str) -> ToolDescriptor:
     )
     reason = _text("Why the agent should take over, in one sentence. The agent can read it.")
     runtime = RuntimeTool(kind=RuntimeKind.HANDOFF, agent_id=agent_id)
-    return _tool(f"{TOOL_HANDOFF}{agent_id}", description, runtime, _object({"reason": reason}, optional=("reason",)))
+    name = agent_tool_name(TOOL_HANDOFF, address or agent_id)
+    return _tool(name, description, runtime, _object({"reason": reason}, optional=("reason",)))
 
 
 def spawn_tool(agent_ids: Sequence[str], abouts: Mapping[str, str] | None = None) -> ToolDescriptor:
@@ -199,34 +214,45 @@ def recover_messages_tool() -> ToolDescriptor:
     return _tool(TOOL_RECOVER_MESSAGES, description, RuntimeTool(kind=RuntimeKind.RECOVER_MESSAGES), parameters)
 
 
-def subagent_problems(agent: Agent, known: Collection[str]) -> list[str]:
-    """What is wrong with the other agents that an agent names."""
-    named = {"delegates": agent.delegates, "spawns": agent.spawns, "handoffs": agent.handoffs}
+def subagent_problems(agent: Agent, known: Collection[str], is_known: Callable[[str], bool]) -> list[str]:
+    """What is wrong with the other agents that an agent names.
+
+    Args:
+        known: the ids of all agents, for messages.
+        is_known: whether an address names one of them, or may name one that is not discovered yet.
+    """
+    fields = {"delegates": agent.delegates, "spawns": agent.spawns, "handoffs": agent.handoffs}
     problems = []
-    for field, ids in named.items():
+    for field, addresses in fields.items():
         problems += [
-            f"agent {agent.id!r} names unknown agent {id!r} in {field}; registered: {', '.join(sorted(known))}"
-            for id in ids
-            if id not in known
+            f"agent {agent.id!r} names unknown agent {address!r} in {field}; registered: {', '.join(sorted(known))}"
+            for address in addresses
+            if not is_known(address)
         ]
+        ids = [local_id(address) for address in addresses]
         if repeated := sorted({id for id in ids if ids.count(id) > 1}):
             problems.append(f"agent {agent.id!r} lists agents twice in {field}: {', '.join(repeated)}")
-    if agent.id in agent.handoffs:
+    if agent.id in map(local_id, agent.handoffs):
         problems.append(f"agent {agent.id!r} hands off to itself; remove it from its handoffs")
     return [*problems, *_name_problems(agent)]
 
 
 def _name_problems(agent: Agent) -> list[str]:
     tools = [
-        *(("delegates to", id, f"{TOOL_DELEGATE}{id}") for id in agent.delegates),
-        *(("hands off to", id, f"{TOOL_HANDOFF}{id}") for id in agent.handoffs),
+        *(("delegates to", local_id(each), agent_tool_name(TOOL_DELEGATE, each)) for each in agent.delegates),
+        *(("hands off to", local_id(each), agent_tool_name(TOOL_HANDOFF, each)) for each in agent.handoffs),
     ]
-    return [
+    problems = [
         f"agent {agent.id!r} {does} {id!r}, whose tool would be called {name!r}; providers accept names of at most 64 "
         f"letters, digits, '_' and '-': rename agent {id!r}"
         for does, id, name in tools
         if not _TOOL_NAME.fullmatch(name)
     ]
+    first: dict[str, str] = {}
+    for does, id, name in tools:
+        if first.setdefault(name, id) != id:
+            problems.append(f"agent {agent.id!r} {does} {first[name]!r} and {id!r}, whose tools would both be {name!r}")
+    return problems
 
 
 def about(agent: Agent) -> str:

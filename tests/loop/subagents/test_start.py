@@ -54,6 +54,7 @@ from wakeful.loop.machine.state import Advance, Children, Mail
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.continue_as_new import pending_commands
 from wakeful.loop.thread.opening import begin
+from wakeful.registry.runtime_tools import delegate_tool
 
 CHILD = "delegate-c1"
 FOUND: JsonValue = {
@@ -217,6 +218,16 @@ def test_watchers_see_the_thread_id_of_a_delegate() -> None:
     driver = delegating()
     thread = thread_id_of(CHILD)
     started = ChildStarted(work_id=CHILD, thread_id=thread, call_id="c1", agent_id="researcher")
+    assert driver.events_of("child_started") == [started]
+
+
+def test_watchers_see_the_id_of_a_delegate_of_another_service_as_its_request_has_it() -> None:
+    """B-626: the name of its tool cannot have a slash."""
+    remote = delegate_tool("partner/weather", "")
+    driver = Driver(make_parent(tools=(remote,)))
+    driver.model(asks(call("c1", remote.id, {"prompt": "Look into it."})))
+    assert remote.id == "agent_run_partner__weather"
+    started = ChildStarted(work_id=CHILD, thread_id=thread_id_of(CHILD), call_id="c1", agent_id="partner/weather")
     assert driver.events_of("child_started") == [started]
 
 

@@ -78,6 +78,12 @@ def worker(
             min=0, metavar="SECONDS", help="How often all workers together sweep the task queue; 0: this one never."
         ),
     ] = 5.0,
+    source_refresh: Annotated[
+        float,
+        typer.Option(
+            min=0, metavar="SECONDS", help="How often agents of other services are discovered again; 0: only once."
+        ),
+    ] = 300.0,
     build_id: Annotated[
         str | None,
         typer.Option(metavar="ID", help="The version of your code, for history. [default: Wakeful's version]"),
@@ -120,6 +126,7 @@ def worker(
         graceful_shutdown=timedelta(seconds=graceful_shutdown),
         max_cached_bytes=max_cached_mb * 2**20,
         sweep_interval=timedelta(seconds=sweep_interval) if sweep_interval else None,
+        source_refresh=timedelta(seconds=source_refresh) if source_refresh else None,
         build_id=build_id or BUILD_ID,
         deployment=deployment or None,
     )

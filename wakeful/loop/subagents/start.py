@@ -143,12 +143,19 @@ def _child_started(thread: Thread, work_id: str, thread_id: str) -> tuple[ChildS
         return ()
     for call in thread.batch.running if thread.batch else ():
         if call.id == work_id:
-            agent_id = call.call.name.removeprefix(TOOL_DELEGATE)
+            agent_id = _delegate_of(thread, call.call.name)
             return (ChildStarted(work_id=work_id, thread_id=thread_id, call_id=call.call.id, agent_id=agent_id),)
     for task in thread.children.running:
         if task.task_id == work_id:
             return (ChildStarted(work_id=work_id, thread_id=thread_id, agent_id=task.agent_id),)
     return ()
+
+
+def _delegate_of(thread: Thread, tool_name: str) -> str:
+    """The agent that a tool calls: its name may spell the id differently."""
+    tool = thread.tool(tool_name)
+    named = tool.runtime.agent_id if tool is not None and tool.runtime is not None else None
+    return named or tool_name.removeprefix(TOOL_DELEGATE)
 
 
 def progress(thread: Thread, call: ToolCall, status: ProgressStatus, message: str) -> ActivitySnapshot:
