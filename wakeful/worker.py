@@ -165,7 +165,6 @@ async def running_worker(
     Raises:
         ConfigurationError: the registry has profile keys, and `WAKEFUL_PROFILES` names no known store; or the
             registry's lifespan raised.
-        DiscoveryFailed: a source of the registry failed.
         WorkerExhausted: too many sync tools, gates or hooks hang. The body is cancelled.
     """
     settings = settings or WorkerSettings()
@@ -258,7 +257,6 @@ class WorkerParts:
 
         Raises:
             ConfigurationError: the registry's lifespan raised.
-            DiscoveryFailed: a source of the registry failed.
         """
         settings = self._settings
 

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 from starlette.responses import Response
 
-from tests.support.agent_cards import card_server, unused_url
+from tests.support.agent_cards import card_server
 from tests.support.waiting import BOUND_SECONDS
-from wakeful import A2aSource, DiscoveryFailed, Registry
+from wakeful import A2aSource, Registry
 from wakeful.registry.source_refresh import refreshing_sources
 
 SOON = timedelta(milliseconds=20)
@@ -49,8 +49,14 @@ async def test_a_source_that_a_replacement_adds_is_discovered_soon() -> None:
             await until(lambda: [*registry.discovered] == ["partner/weather"])
 
 
-async def test_a_source_that_fails_at_the_start_is_an_error() -> None:
-    registry = Registry(sources=[A2aSource(name="partner", url=unused_url())])
-    with pytest.raises(DiscoveryFailed, match="source 'partner'"):
-        async with refreshing_sources(registry, SOON):
-            pytest.fail("the body must not run")
+async def test_a_source_that_fails_at_the_start_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="wakeful")
+    async with card_server("Weather") as server:
+        server.answer = Response(status_code=503)
+        registry = Registry(sources=[A2aSource(name="partner", url=server.url)])
+        async with refreshing_sources(registry, None, poll_seconds=0.01, retry_seconds=0.02):
+            assert caplog.messages == ["remote agents not refreshed"]
+            assert registry.undiscovered == ("partner",)
+            server.answer = None
+            await until(lambda: [*registry.discovered] == ["partner/weather"])
+    assert registry.undiscovered == ()

@@ -1,10 +1,9 @@
 """A worker of a registry with sources: it discovers their agents before its first task, and binds runs to addresses."""
 
-import pytest
 from temporalio.client import Client as TemporalClient
 
 from tests.support.agent_cards import card_server, unused_url
-from wakeful import A2aSource, Agent, DiscoveryFailed, Registry, ScriptedModel, call, say
+from wakeful import A2aSource, Agent, Registry, ScriptedModel, call, say
 from wakeful.client.client import Client
 from wakeful.contract.events import ChildStarted
 from wakeful.worker import WorkerSettings, running_worker
@@ -33,12 +32,16 @@ async def test_runs_are_bound_to_the_agents_that_their_addresses_name(temporal: 
         assert [*registry.discovered] == ["partner/weather"]
 
 
-async def test_a_worker_does_not_start_if_a_source_fails(temporal: TemporalClient, thread_id: str) -> None:
+async def test_an_outage_of_a_source_does_not_stop_a_worker_from_serving_its_own_agents(
+    temporal: TemporalClient, thread_id: str
+) -> None:
     """B-627"""
-    registry = Registry(sources=[A2aSource(name="partner", url=unused_url())])
-    with pytest.raises(DiscoveryFailed, match="remote agent discovery failed: source 'partner'"):
-        async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
-            pytest.fail("the worker must not start")
+    boss = Agent(id="boss", delegates=["partner/weather"])
+    sources = [A2aSource(name="partner", url=unused_url())]
+    registry = Registry(agents=[boss], sources=sources, models={"default": ScriptedModel([say("here")])})
+    async with running_worker(temporal, registry, WorkerSettings(task_queue=thread_id)):
+        result = await Client(temporal, task_queue=thread_id).run("boss", "go", thread_id=thread_id)
+    assert result.response == "here"
 
 
 async def test_a_worker_that_only_calls_models_discovers_nothing(temporal: TemporalClient, thread_id: str) -> None:

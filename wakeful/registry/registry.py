@@ -206,6 +206,11 @@ class Registry:
         """The services to discover agents of, from code and from files."""
         return self._now.content.sources
 
+    @property
+    def undiscovered(self) -> tuple[str, ...]:
+        """The sources whose agents are not known yet."""
+        return self._now.content.undiscovered
+
     def snapshot(self) -> RegistrySnapshot:
         now = self._now
         return RegistrySnapshot(
@@ -265,7 +270,7 @@ class Registry:
             DiscoveryFailed: a source cannot be read, or its agent card cannot be used.
             ConfigurationError: an agent names another one that no source has, or an extra is not installed.
         """
-        return await self.refresh() if self._now.content.undiscovered else self._now.version
+        return await self.refresh() if self.undiscovered else self._now.version
 
     async def refresh(self) -> int:
         """Discover the agents of all sources again. If one fails, all agents that were discovered stay in force.

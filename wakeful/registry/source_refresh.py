@@ -12,25 +12,36 @@ from wakeful.registry.registry import Registry
 
 POLL_SECONDS = 1.0
 """How soon a source is discovered that a replacement or a reload has added."""
+RETRY_SECONDS = 10.0
+"""How soon sources are tried again while nothing is known of one of them."""
 
 _logger = logging.getLogger("wakeful")
 
 
 @contextlib.asynccontextmanager
 async def refreshing_sources(
-    registry: Registry, every: timedelta | None, *, poll_seconds: float = POLL_SECONDS
+    registry: Registry,
+    every: timedelta | None,
+    *,
+    poll_seconds: float = POLL_SECONDS,
+    retry_seconds: float = RETRY_SECONDS,
 ) -> AsyncIterator[None]:
     """Discover the agents of all sources, and again at this interval while the body runs.
 
+    A failure is logged, and the agents stay as they are: an outage of another service stops no worker.
+
     Args:
-        every: None discovers them again only if the sources change.
+        every: None discovers them again only if the sources change, or if nothing is known of one.
 
     Raises:
-        DiscoveryFailed: a source failed, the first time. Later failures are logged, and the agents stay as they are.
+        ConfigurationError: an agent names one that no source has.
     """
     sources = registry.sources
-    await registry.initialize()
-    refreshing = asyncio.create_task(_refresh(registry, sources, every, poll_seconds))
+    try:
+        await registry.initialize()
+    except DiscoveryFailed as error:
+        _warn(error)
+    refreshing = asyncio.create_task(_refresh(registry, sources, every, poll_seconds, retry_seconds))
     try:
         yield
     finally:
@@ -40,13 +51,19 @@ async def refreshing_sources(
 
 
 async def _refresh(
-    registry: Registry, sources: tuple[A2aSource, ...], every: timedelta | None, poll_seconds: float
+    registry: Registry,
+    sources: tuple[A2aSource, ...],
+    every: timedelta | None,
+    poll_seconds: float,
+    retry_seconds: float,
 ) -> None:
     loop = asyncio.get_running_loop()
     at = loop.time()
     while True:
         await asyncio.sleep(poll_seconds)
-        is_due = every is not None and loop.time() - at >= every.total_seconds()
+        waits = [retry_seconds] if registry.undiscovered else []
+        waits += [every.total_seconds()] if every is not None else []
+        is_due = bool(waits) and loop.time() - at >= min(waits)
         if registry.sources == sources and not is_due:
             continue
         sources, at = registry.sources, loop.time()
@@ -58,9 +75,13 @@ async def _refresh_once(registry: Registry) -> None:
     try:
         version = await registry.refresh()
     except (DiscoveryFailed, ConfigurationError) as error:
-        _logger.warning("remote agents not refreshed", extra={"problem": str(error)})
+        _warn(error)
     except Exception:  # no service may stop a running worker
         _logger.exception("remote agents not refreshed")
     else:
         if registry.discovered != before:
             _logger.info("remote agents refreshed", extra={"version": version, "agents": [*registry.discovered]})
+
+
+def _warn(error: DiscoveryFailed | ConfigurationError) -> None:
+    _logger.warning("remote agents not refreshed", extra={"problem": str(error)})
