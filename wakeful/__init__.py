@@ -159,8 +159,10 @@ if TYPE_CHECKING:
     from wakeful.temporal_plugin import WakefulPlugin
     from wakeful.worker import WorkerSettings, running_worker
     from wakeful_activities.providers.anthropic.provider import AnthropicMessages
+    from wakeful_activities.providers.azure.provider import AzureOpenAIChat, AzureOpenAIResponses
     from wakeful_activities.providers.openai_chat.provider import OpenAIChat
     from wakeful_activities.providers.openai_responses.provider import OpenAIResponses
+    from wakeful_activities.providers.pydantic_ai.provider import PydanticAIModel
 
 __all__ = [
     "A2aSource",
@@ -170,6 +172,8 @@ __all__ = [
     "Agent",
     "AllowText",
     "AnthropicMessages",
+    "AzureOpenAIChat",
+    "AzureOpenAIResponses",
     "BeforeInference",
     "BeforeToolExecute",
     "Behavior",
@@ -252,6 +256,7 @@ __all__ = [
     "Provider",
     "ProviderError",
     "ProviderErrorKind",
+    "PydanticAIModel",
     "QueuedMessage",
     "ReasoningDelta",
     "ReasoningPart",
@@ -418,8 +423,10 @@ _EXPORTS = {
     "wakeful.temporal_plugin": "WakefulPlugin",
     "wakeful.worker": "WorkerSettings running_worker",
     "wakeful_activities.providers.anthropic.provider": "AnthropicMessages",
+    "wakeful_activities.providers.azure.provider": "AzureOpenAIChat AzureOpenAIResponses",
     "wakeful_activities.providers.openai_chat.provider": "OpenAIChat",
     "wakeful_activities.providers.openai_responses.provider": "OpenAIResponses",
+    "wakeful_activities.providers.pydantic_ai.provider": "PydanticAIModel",
 }
 _MODULES = {name: module for module, names in _EXPORTS.items() for name in names.split()}
 

@@ -64,8 +64,39 @@ def test_nested_types_are_inlined() -> None:
     }
     assert visit.descriptor.parameters["properties"] == {
         "place": place,
-        "via": {"anyOf": [{"type": "array", "items": place}, {"type": "null"}], "default": None},
+        "via": {"type": "array", "items": place},
     }
+
+
+def test_a_parameter_that_may_be_left_out_has_no_null_in_its_schema_and_accepts_one() -> None:
+    """B-202."""
+
+    class Filter(BaseModel):
+        note: str | None = None
+        parent: int | None
+
+    @tool
+    def search(by: Filter, limit: int | str | None = None, size: Annotated[int | None, Field(ge=1)] = None) -> None:
+        """Search.
+
+        Args:
+            size: how many.
+        """
+
+    assert search.descriptor.parameters["properties"] == {
+        "by": {
+            "type": "object",
+            "properties": {
+                "note": {"type": "string"},
+                "parent": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
+            },
+            "required": ["parent"],
+        },
+        "limit": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+        "size": {"type": "integer", "minimum": 1, "description": "how many."},
+    }
+    arguments: JsonValue = {"by": {"note": None, "parent": None}, "limit": None, "size": None}
+    assert search.parse(arguments) == {"by": Filter(note=None, parent=None), "limit": None, "size": None}
 
 
 class Node(BaseModel):

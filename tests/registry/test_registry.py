@@ -64,7 +64,8 @@ def test_all_problems_are_listed_at_once() -> None:
         "agent 'a' names unknown model 'none'; registered: default, lost, odd",
         "agent 'b' lists tools twice: look",
         "model 'odd' is 'gpt'; write it as 'provider/name'",
-        "model 'lost' names unknown provider 'nowhere'; known: anthropic, openai, openai-responses",
+        "model 'lost' names unknown provider 'nowhere'; known: anthropic, azure, azure-responses, "
+        "openai, openai-responses, pydantic-ai",
     )
 
 

@@ -45,9 +45,10 @@ def argument_model(
 
 
 def parameters_schema(arguments: type[BaseModel]) -> dict[str, JsonValue]:
-    """The JSON schema of the arguments, with definitions inlined and titles removed, so that models read it easily.
+    """The JSON schema of the arguments, so that models read it easily: definitions are inlined, titles are removed.
 
-    A type that contains itself keeps its `$defs`.
+    A parameter that may be left out, and is None then, has the type of its other values: a model leaves it out, and a
+    null is accepted nevertheless. A type that contains itself keeps its `$defs`.
     """
     schema = arguments.model_json_schema()
     definitions = schema.get("$defs", {})
@@ -67,7 +68,7 @@ def _inline(node: Any, definitions: dict[str, Any], inside: tuple[str, ...]) -> 
         beside = {key: value for key, value in node.items() if key != "$ref"}
         return {**_inline(definitions[name], definitions, (*inside, name)), **_inline(beside, definitions, inside)}
     return {
-        key: _inline_properties(value, definitions, inside)
+        key: _inline_properties(node, definitions, inside)
         if key == "properties"
         else _inline(value, definitions, inside)
         for key, value in node.items()
@@ -75,6 +76,18 @@ def _inline(node: Any, definitions: dict[str, Any], inside: tuple[str, ...]) -> 
     }
 
 
-def _inline_properties(properties: dict[str, Any], definitions: dict[str, Any], inside: tuple[str, ...]) -> Any:
+def _inline_properties(node: dict[str, Any], definitions: dict[str, Any], inside: tuple[str, ...]) -> Any:
     # A property may itself be called "title": keep the names, and inline only their schemas.
-    return {name: _inline(schema, definitions, inside) for name, schema in properties.items()}
+    inlined = {name: _inline(schema, definitions, inside) for name, schema in node["properties"].items()}
+    required = node.get("required", ())
+    return {name: schema if name in required else _without_null(schema) for name, schema in inlined.items()}
+
+
+def _without_null(schema: Any) -> Any:
+    """The schema of an optional property without null, which is only another way to leave it out."""
+    variants = schema.get("anyOf", []) if schema.get("default", ...) is None else []
+    others = [variant for variant in variants if variant != {"type": "null"}]
+    if not others or len(others) == len(variants):
+        return schema
+    rest = {key: value for key, value in schema.items() if key not in ("anyOf", "default")}
+    return {**others[0], **rest} if len(others) == 1 else {"anyOf": others, **rest}

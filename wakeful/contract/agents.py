@@ -12,7 +12,7 @@ from wakeful.contract.budgets import Budget
 from wakeful.contract.context import ContextMessage, RecordedContextPolicy
 from wakeful.contract.hooks import LifecyclePhase, Phase, PluginBinding
 from wakeful.contract.inference import OutputSpec
-from wakeful.contract.model_settings import ModelSettings
+from wakeful.contract.model_settings import RecordedModelSettings
 from wakeful.contract.permissions import PermissionPolicy
 from wakeful.contract.remote import RecordedEndpoint
 from wakeful.contract.runs import Priority
@@ -130,7 +130,7 @@ class ResolvedAgent(Wire):
     inference_timeout_seconds: float = DEFAULT_INFERENCE_TIMEOUT_SECONDS
     inference_heartbeat_seconds: float = DEFAULT_INFERENCE_HEARTBEAT_SECONDS
     registry_version: int = 1
-    settings: Maybe[ModelSettings] = None
+    settings: Maybe[RecordedModelSettings] = None
     retry: Maybe[RecordedRetryPolicy] = None
     fallbacks: Few[tuple[ModelBinding, ...]] = ()
     """Models to try, in this order, when the first one fails."""

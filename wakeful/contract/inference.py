@@ -11,7 +11,7 @@ from wakeful.contract.events import EventRecord
 from wakeful.contract.gates import Verdict
 from wakeful.contract.hooks import HookEffects, RequestChanges
 from wakeful.contract.messages import LeftOut, Message, ThinkingBlock, ToolCall
-from wakeful.contract.model_settings import InferenceOverrides, ModelSettings
+from wakeful.contract.model_settings import ModelSettings, RecordedOverrides
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity, Usage
 from wakeful.contract.state import StateView
@@ -175,7 +175,7 @@ class InferInput(Wire):
     """The correction of token estimates, learned from the provider's reports."""
     context: Few[tuple[ContextMessage, ...]] = ()
     """Context messages of this request."""
-    overrides: Maybe[InferenceOverrides] = None
+    overrides: Maybe[RecordedOverrides] = None
     """What the run changes of its agent's settings."""
     continuing: Few[bool] = False
     """The previous answer hit the token limit, and this one continues it."""

@@ -1,8 +1,9 @@
 """Settings of model calls, and what a run changes of them."""
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from wakeful.contract.base import Maybe, Written
 
@@ -16,6 +17,9 @@ class ReasoningBudget(Written):
 ReasoningEffort = Literal["none", "low", "medium", "high", "max"] | ReasoningBudget
 
 
+PromptCache = bool | Literal["5m", "1h"]
+
+
 class ModelSettings(Written):
     """Settings of a model call. The provider chooses what is not set."""
 
@@ -23,6 +27,8 @@ class ModelSettings(Written):
     max_tokens: Maybe[int] = Field(default=None, ge=1)
     top_p: Maybe[float] = Field(default=None, gt=0, le=1)
     reasoning_effort: Maybe[ReasoningEffort] = None
+    prompt_cache: Maybe[PromptCache] = None
+    """Whether to ask the provider to cache the unchanged prefix, and for how long; by default, for its usual time."""
 
 
 class InferenceOverrides(ModelSettings):
@@ -45,3 +51,14 @@ class InferenceOverrides(ModelSettings):
         said = {name: getattr(settings, name) for name in type(settings).model_fields}
         mine = {name: value for name in type(self).model_fields if (value := getattr(self, name)) is not None}
         return type(self)(**{**said, **mine})
+
+
+def _known_settings(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {name: setting for name, setting in value.items() if name in InferenceOverrides.model_fields}
+    return value
+
+
+RecordedModelSettings = Annotated[ModelSettings, BeforeValidator(_known_settings)]
+RecordedOverrides = Annotated[InferenceOverrides, BeforeValidator(_known_settings)]
+"""Settings as history records them: an older worker ignores those that it does not know."""

@@ -72,7 +72,9 @@ async def _check(
         problem = error(f"Provider {name!r} cannot be used: {clause(str(wrong))}.", "Correct its variables.", name)
         return SetupCheck(name=title, problems=(problem,))
     async with aclosing(provider):
-        return await _ask(title, provider, names) if isinstance(provider, CheckedProvider) else skipped(title, "")
+        if not isinstance(provider, CheckedProvider):
+            return skipped(title, f"it cannot list models; they are called first by a run: {listed(names)}")
+        return await _ask(title, provider, names)
 
 
 async def _ask(title: str, provider: CheckedProvider, models: Sequence[str]) -> SetupCheck:

@@ -33,8 +33,11 @@ from wakeful.registry.runtime_tools import NamedAgent, about, runtime_tools
 
 BUILT_IN_PROVIDERS: Mapping[str, str] = {
     "anthropic": "wakeful_activities.providers.anthropic.provider:AnthropicMessages",
+    "azure": "wakeful_activities.providers.azure.provider:AzureOpenAIChat",
+    "azure-responses": "wakeful_activities.providers.azure.provider:AzureOpenAIResponses",
     "openai": "wakeful_activities.providers.openai_chat.provider:OpenAIChat",
     "openai-responses": "wakeful_activities.providers.openai_responses.provider:OpenAIResponses",
+    "pydantic-ai": "wakeful_activities.providers.pydantic_ai.provider:PydanticAIModels",
 }
 """The providers that every worker has, by the name that models use. A new one needs a folder and a line here."""
 

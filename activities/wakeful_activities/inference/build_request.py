@@ -102,7 +102,7 @@ async def build_request(
         tools=tools,
         settings=ModelSettings(**{name: getattr(overrides, name) for name in ModelSettings.model_fields}),
         output=agent.output,
-        prompt_cache=not input.continuing and (agent.context is None or agent.context.enable_prompt_cache),
+        prompt_cache=not input.continuing and overrides.prompt_cache is not False and policy.enable_prompt_cache,
     )
     return BuiltRequest(request, report, history, factor)
 

@@ -34,8 +34,17 @@ FINISH_REASONS = {
     StopReason.TOOL_USE: "tool_call",
 }
 
-PROVIDERS = {"openai-responses": "openai"}
-"""The conventions' names of our providers, where they differ."""
+PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "azure-responses": "azure.ai.openai",
+    "openai-responses": "openai",
+    "bedrock": "aws.bedrock",
+    "google": "gcp.gemini",
+    "google-cloud": "gcp.vertex_ai",
+    "mistral": "mistral_ai",
+    "xai": "x_ai",
+}
+"""The conventions' names of our providers and of pydantic-ai's, where they differ."""
 
 
 class ChatTelemetry:
@@ -201,7 +210,9 @@ class _ChatSpans:
 
 
 def provider_name(model: ModelBinding) -> str:
-    return PROVIDERS.get(model.provider, model.provider)
+    # A model of pydantic-ai is named with its provider: "google:gemini-2.5-pro".
+    name = model.name.partition(":")[0] if model.provider == "pydantic-ai" else model.provider
+    return PROVIDERS.get(name, name)
 
 
 def _final_error(error: BaseException | None) -> str | None:

@@ -18,7 +18,12 @@ PATHS = {
     "/v1/chat/completions": Format.CHAT,
     "/v1/responses": Format.RESPONSES,
     "/v1/messages": Format.ANTHROPIC,
+    "/openai/v1/chat/completions": Format.CHAT,
+    "/openai/v1/responses": Format.RESPONSES,
+    "/openai/responses": Format.RESPONSES,
+    "/openai/deployments/test-model/chat/completions": Format.CHAT,
 }
+"""The paths of OpenAI and Anthropic, and those of Azure."""
 
 
 @dataclass(frozen=True)

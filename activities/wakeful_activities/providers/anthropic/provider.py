@@ -25,10 +25,10 @@ from wakeful.contract.messages import (
     UrlSource,
     VideoBlock,
 )
-from wakeful.contract.model_settings import ReasoningBudget
+from wakeful.contract.model_settings import PromptCache, ReasoningBudget
 from wakeful.contract.tools import ToolDescriptor
 from wakeful_activities.providers.anthropic.answers import AnthropicReader, thinking_block
-from wakeful_activities.providers.anthropic.schemas import output_format
+from wakeful_activities.providers.shared.closed_schemas import ANTHROPIC, closed_schema
 from wakeful_activities.providers.shared.failures import Endpoint
 from wakeful_activities.providers.shared.http import HttpProvider
 from wakeful_activities.providers.shared.reading import Reader
@@ -37,9 +37,9 @@ from wakeful_activities.providers.shared.writing import (
     Json,
     MessageRef,
     arguments_of,
-    as_json,
     document_text,
     effort_name,
+    json_only,
     left_out,
     numbered,
     sorted_tools,
@@ -55,8 +55,6 @@ MIN_THINKING_TOKENS = 1_024
 _BUDGET_MODELS = re.compile(r"claude-(?:3|(?:opus|sonnet|haiku)-4(?:[-.][015])?(?:-\d{8}|-latest|[@:]|$))")
 """The Claude models that take a token budget for thinking. Final: all later models reject a budget."""
 
-
-_JSON_ONLY = "Respond only with JSON that matches this JSON Schema, without any other text:\n{schema}"
 
 _OMITTED = "[Earlier messages of this conversation are omitted.]"
 
@@ -78,13 +76,14 @@ class AnthropicMessages(HttpProvider):
 
     def _body(self, request: ModelRequest) -> Json:
         instructions, turns = _conversation(request)
-        format = output_format(request.output.json_schema) if request.output and _is_claude(request.model) else None
+        format = _format(request)
         if request.output and format is None:
-            instructions.append(_JSON_ONLY.format(schema=as_json(request.output.json_schema)))
+            instructions.append(json_only(request.output))
         system = [_text(text) for text in (request.instructions, *instructions) if text.strip()]
         tools = [_tool(tool) for tool in sorted_tools(request)]
         if request.prompt_cache:
-            _mark_cached(tools, system, next((turn.blocks for turn in reversed(turns) if turn.role == "user"), []))
+            newest = next((turn.blocks for turn in reversed(turns) if turn.role == "user"), [])
+            _mark_cached(tools, system, newest, retention=request.settings.prompt_cache)
         body: Json = {
             "model": request.model,
             "messages": [{"role": turn.role, "content": [*turn.blocks]} for turn in turns],
@@ -94,6 +93,14 @@ class AnthropicMessages(HttpProvider):
             "output_config": without_nulls({"effort": _effort(request), "format": format}) or None,
         }
         return without_nulls(body | _limits(request, turns))
+
+
+def _format(request: ModelRequest) -> JsonValue:
+    """The format of answers that match the output type; None if structured outputs do not support it."""
+    if request.output is None or not _is_claude(request.model):
+        return None
+    schema = closed_schema(request.output.json_schema, ANTHROPIC)
+    return None if schema is None else {"type": "json_schema", "schema": schema}
 
 
 def _is_claude(model: str) -> bool:
@@ -125,10 +132,13 @@ def _limits(request: ModelRequest, turns: list["_Turn"]) -> Json:
     return {"max_tokens": limit, "thinking": {"type": "enabled", "budget_tokens": budget}}
 
 
-def _mark_cached(*ends: list[Json]) -> None:
+def _mark_cached(*ends: list[Json], retention: PromptCache | None) -> None:
     """Ask the API to cache everything up to each of these ends: what follows changes more often."""
+    marker: Json = {"type": "ephemeral"}
+    if isinstance(retention, str):
+        marker["ttl"] = retention
     for blocks in filter(None, ends):
-        blocks[-1]["cache_control"] = {"type": "ephemeral"}
+        blocks[-1]["cache_control"] = marker
 
 
 def _tool(tool: ToolDescriptor) -> Json:

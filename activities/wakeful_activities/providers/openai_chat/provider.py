@@ -4,7 +4,7 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from wakeful.contract.inference import ModelRequest
+from wakeful.contract.inference import ModelRequest, OutputSpec
 from wakeful.contract.messages import (
     AudioBlock,
     Base64Source,
@@ -22,6 +22,7 @@ from wakeful.contract.messages import (
 )
 from wakeful.contract.tools import ToolDescriptor
 from wakeful_activities.providers.openai_chat.answers import ChatReader
+from wakeful_activities.providers.shared.closed_schemas import OPENAI, closed_schema
 from wakeful_activities.providers.shared.failures import Endpoint
 from wakeful_activities.providers.shared.http import HttpProvider
 from wakeful_activities.providers.shared.reading import Reader
@@ -43,6 +44,7 @@ from wakeful_activities.providers.shared.writing import (
 )
 
 OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_HOSTS = ("openai.com", "openai.azure.com")
 
 
 class OpenAIChat(HttpProvider):
@@ -65,7 +67,6 @@ class OpenAIChat(HttpProvider):
             messages.append({"role": "system", "content": request.instructions})
         messages.extend(_message(message, ref) for message, ref in numbered(request, "OpenAIChat"))
         settings, output = request.settings, request.output
-        format: Json = {"name": schema_name(output), "schema": output.json_schema} if output else {}
         effort = settings.reasoning_effort
         body: Json = {
             "model": request.model,
@@ -77,14 +78,26 @@ class OpenAIChat(HttpProvider):
             "top_p": settings.top_p,
             self._limit_name: settings.max_tokens,
             "reasoning_effort": None if effort is None else effort_name(effort),
-            "response_format": {"type": "json_schema", "json_schema": format} if output else None,
+            "response_format": {"type": "json_schema", "json_schema": self._format(output)} if output else None,
+            "prompt_cache_retention": "24h" if self._is_openai and settings.prompt_cache == "1h" else None,
         }
         return without_nulls(body)
 
     @property
     def _limit_name(self) -> str:
         # OpenAI's newer models reject the old name, and most other servers do not know the new one.
-        return "max_completion_tokens" if self._url.host.endswith(("openai.com", "openai.azure.com")) else "max_tokens"
+        return "max_completion_tokens" if self._is_openai else "max_tokens"
+
+    @property
+    def _is_openai(self) -> bool:
+        """Whether the server is OpenAI's own: others may not know what it has added to the API."""
+        return self._url.host.endswith(OPENAI_HOSTS)
+
+    def _format(self, output: OutputSpec) -> Json:
+        strict = closed_schema(output.json_schema, OPENAI) if self._is_openai else None
+        if strict is None:
+            return {"name": schema_name(output), "schema": output.json_schema}
+        return {"name": schema_name(output), "schema": strict, "strict": True}
 
 
 def _tool(tool: ToolDescriptor) -> JsonValue:

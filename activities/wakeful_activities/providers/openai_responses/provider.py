@@ -24,6 +24,7 @@ from wakeful.contract.messages import (
 from wakeful.contract.tools import ToolDescriptor
 from wakeful_activities.providers.openai_chat.provider import OPENAI_URL
 from wakeful_activities.providers.openai_responses.answers import ResponsesReader, reasoning_item
+from wakeful_activities.providers.shared.closed_schemas import OPENAI, closed_schema
 from wakeful_activities.providers.shared.failures import Endpoint
 from wakeful_activities.providers.shared.http import HttpProvider
 from wakeful_activities.providers.shared.reading import Reader
@@ -72,6 +73,7 @@ class OpenAIResponses(HttpProvider):
             "temperature": settings.temperature,
             "top_p": settings.top_p,
             "max_output_tokens": settings.max_tokens,
+            "prompt_cache_retention": "24h" if settings.prompt_cache == "1h" else None,
         }
         return without_nulls(body) | _reasoning(request) | _format(request)
 
@@ -91,7 +93,9 @@ def _format(request: ModelRequest) -> Json:
     output = request.output
     if output is None:
         return {}
-    return {"text": {"format": {"type": "json_schema", "name": schema_name(output), "schema": output.json_schema}}}
+    strict = closed_schema(output.json_schema, OPENAI)
+    format: Json = {"type": "json_schema", "name": schema_name(output), "schema": strict or output.json_schema}
+    return {"text": {"format": format | {"strict": strict is not None}}}
 
 
 def _tool(tool: ToolDescriptor) -> JsonValue:

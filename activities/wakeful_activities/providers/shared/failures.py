@@ -18,7 +18,9 @@ from pydantic_core import from_json
 from wakeful.contract.errors import RETRY_LATER, RETRY_MAY_HELP, ProviderError, ProviderErrorKind
 
 MAX_RETRY_AFTER = 86_400.0
-_RESET = "connection reset"
+RESET = "connection reset"
+SHORTEST_SECRET = 8
+"""Characters. What is shorter is a placeholder for a server that needs no key, and may be part of any word."""
 _MAX_MESSAGE = 1_000
 _MAX_EXCERPT = 200
 
@@ -30,14 +32,17 @@ class Endpoint:
     model: str
     host: str
     api_key: str | None = field(repr=False)
+    more_secrets: tuple[str, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
         return f"model {self.model!r} at {self.host}"
 
     def quote(self, text: str, limit: int = _MAX_EXCERPT) -> str:
         # Redacted before it is cut: half a key at the cut would no longer be recognised.
-        safe = text.replace(self.api_key, "[api key]") if self.api_key else text
-        return repr(safe if len(safe) <= limit else f"{safe[:limit]}…")
+        for secret in (self.api_key or "", *self.more_secrets):
+            if len(secret) >= SHORTEST_SECRET:
+                text = text.replace(secret, "[api key]")
+        return repr(text if len(text) <= limit else f"{text[:limit]}…")
 
 
 def status_error(endpoint: Endpoint, response: httpx.Response) -> ProviderError:
@@ -72,7 +77,7 @@ def interrupted(endpoint: Endpoint, error: httpx.RequestError | TimeoutError, *,
         message = f"{endpoint} did not finish its answer within {timeout:g} s ({name}); {RETRY_MAY_HELP}"
         return ProviderError(ProviderErrorKind.TIMEOUT, message, cause="timeout")
     # The second is h2's name for the GOAWAY of a server that shuts down.
-    cause = "goaway" if "goaway" in why.lower() or "ConnectionTerminated" in why else _RESET
+    cause = "goaway" if "goaway" in why.lower() or "ConnectionTerminated" in why else RESET
     message = f"the answer of {endpoint} was interrupted ({name}: {endpoint.quote(why)}); {RETRY_MAY_HELP}"
     return ProviderError(ProviderErrorKind.STREAM_INTERRUPTED, message, cause=cause)
 
@@ -80,7 +85,7 @@ def interrupted(endpoint: Endpoint, error: httpx.RequestError | TimeoutError, *,
 def ended_early(endpoint: Endpoint) -> ProviderError:
     """The error if a stream ends properly, as far as HTTP can tell, but without its last event."""
     message = f"the answer of {endpoint} ended early, without its last event; {RETRY_MAY_HELP}"
-    return ProviderError(ProviderErrorKind.STREAM_INTERRUPTED, message, cause=_RESET)
+    return ProviderError(ProviderErrorKind.STREAM_INTERRUPTED, message, cause=RESET)
 
 
 def error_event(endpoint: Endpoint, event: str) -> ProviderError:
@@ -115,6 +120,12 @@ def content_filtered(endpoint: Endpoint) -> ProviderError:
         ProviderErrorKind.CONTENT_FILTERED,
         f"{endpoint} withheld its answer: the provider's content filter stopped it; change the conversation",
     )
+
+
+def error_message(endpoint: Endpoint, text: str) -> str:
+    """What an error body says, quoted."""
+    body = _parse_error(text)
+    return endpoint.quote(body.message, body.limit)
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
@@ -215,7 +226,7 @@ _STATUSES = {
 }
 """The HTTP status that stands for the code of an error event."""
 
-_ADVICE = {
+ADVICE = {
     ProviderErrorKind.PROVIDER: f"{RETRY_MAY_HELP}; if this persists, check the base URL and the server's log",
     ProviderErrorKind.RATE_LIMITED: f"{RETRY_LATER}; if this persists, raise the limit or run fewer agents at once",
     ProviderErrorKind.OVERLOADED: f"{RETRY_LATER}; if this persists, use another model",
@@ -224,15 +235,26 @@ _ADVICE = {
     ProviderErrorKind.INVALID_REQUEST: "change the request: the same one will be refused again",
     ProviderErrorKind.UNAUTHORIZED: "check the API key and what it is allowed to use",
     ProviderErrorKind.MODEL_NOT_FOUND: "check the model's name and the base URL",
+    ProviderErrorKind.CONTENT_FILTERED: "change the conversation: the provider's content filter rejects it",
 }
+"""What to do about an error, by its kind."""
+
+CHECK_BILLING = "check the account's plan and billing: waiting does not help"
 
 
 def _classify(status: int, text: str, body: _ErrorBody) -> tuple[ProviderErrorKind, str]:
     if status == 429 and not {"insufficient_quota", "billing_error"}.isdisjoint(body.codes):
         # It has the status of a rate limit, but waiting does not help.
-        return ProviderErrorKind.INVALID_REQUEST, "check the account's plan and billing: waiting does not help"
-    kind = _bad_request(text) if status == 400 else _KINDS.get(status, ProviderErrorKind.PROVIDER)
-    return kind, _ADVICE[kind]
+        return ProviderErrorKind.INVALID_REQUEST, CHECK_BILLING
+    kind = kind_of(status, text)
+    if kind is ProviderErrorKind.INVALID_REQUEST and "content_filter" in body.codes:  # Azure's filter of prompts
+        kind = ProviderErrorKind.CONTENT_FILTERED
+    return kind, ADVICE[kind]
+
+
+def kind_of(status: int, text: str) -> ProviderErrorKind:
+    """The kind of an error with this HTTP status and body."""
+    return _bad_request(text) if status == 400 else _KINDS.get(status, ProviderErrorKind.PROVIDER)
 
 
 def _status(codes: tuple[str, ...]) -> int:

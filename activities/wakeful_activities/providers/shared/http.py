@@ -118,10 +118,7 @@ class HttpProvider(ABC):
         """
         payload = self._body(request)
         endpoint = Endpoint(request.model, self._host, self._key.value())
-        # A shared client may have an `auth` of its own.
-        if endpoint.api_key is None and self._is_home and self._shared_client is None:
-            problem = f"{endpoint} needs an API key; set {self.key_variable} in the worker's environment"
-            raise ProviderError(ProviderErrorKind.UNAUTHORIZED, problem)
+        self._check_setup(endpoint)
         deadline = asyncio.get_running_loop().time() + self._timeout
         response = await self._open(payload, endpoint, deadline)
         try:
@@ -147,8 +144,7 @@ class HttpProvider(ABC):
             ProviderError: the API cannot be reached, or rejects the key.
         """
         endpoint = Endpoint(names[0] if names else "", self._host, self._key.value())
-        if endpoint.api_key is None and self._is_home and self._shared_client is None:
-            raise ProviderError(ProviderErrorKind.UNAUTHORIZED, f"no API key is set in {self.key_variable}")
+        self._check_setup(endpoint)
         answer = await self._get(self.models_path, endpoint)
         if answer is None:
             return None
@@ -157,6 +153,16 @@ class HttpProvider(ABC):
         # Also one by one: an API may know aliases that it does not list.
         rest = [name for name in names if name not in listed]
         return tuple([name for name in rest if await self._get(f"{self.models_path}/{name}", endpoint) is None])
+
+    def _check_setup(self, endpoint: Endpoint) -> None:
+        """Raise `ProviderError` if a call cannot succeed: the vendor's own host requires a key."""
+        # A shared client may have an `auth` of its own.
+        if endpoint.api_key is None and self._is_home and self._shared_client is None:
+            problem = f"{endpoint} needs an API key; set {self.key_variable} in the worker's environment"
+            raise ProviderError(ProviderErrorKind.UNAUTHORIZED, problem)
+
+    def _url_for(self, model: str) -> httpx.URL:  # noqa: ARG002  # of some APIs, it is a part of the path
+        return self._url
 
     async def _get(self, path: str, endpoint: Endpoint) -> JsonValue:
         """What the API returns for a path; None if it has no such path."""
@@ -178,7 +184,7 @@ class HttpProvider(ABC):
     async def _open(self, payload: Json, endpoint: Endpoint, deadline: float) -> httpx.Response:
         request = self._client.build_request(
             "POST",
-            self._url,
+            self._url_for(endpoint.model),
             json=payload,
             headers=self._headers(endpoint.api_key),
             timeout=httpx.Timeout(self._timeout, connect=min(self._timeout, CONNECT_SECONDS)),

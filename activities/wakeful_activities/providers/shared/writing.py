@@ -130,6 +130,14 @@ def file_name(document: DocumentBlock) -> str:
     return document.title or "document.pdf"
 
 
+def json_only(output: OutputSpec) -> str:
+    """The instruction to answer in JSON, for a model whose provider cannot enforce a schema."""
+    return _JSON_ONLY.format(schema=as_json(output.json_schema))
+
+
+_JSON_ONLY = "Respond only with JSON that matches this JSON Schema, without any other text:\n{schema}"
+
+
 def schema_name(output: OutputSpec) -> str:
     """The output type's name in the characters that OpenAI allows."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", output.name)[:64] or "answer"

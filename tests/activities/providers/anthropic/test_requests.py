@@ -87,6 +87,16 @@ async def test_a_full_request_has_the_apis_form(anthropic: AnthropicMessages, fa
     assert "authorization" not in headers
 
 
+async def test_the_cache_lasts_as_long_as_wanted(anthropic: AnthropicMessages, fake: FakeProvider) -> None:
+    settings = ModelSettings(prompt_cache="1h")
+    request = HELLO_CLAUDE.model_copy(update={"prompt_cache": True, "settings": settings})
+    body = await sent(anthropic, fake, request)
+    cached: JsonValue = {"type": "ephemeral", "ttl": "1h"}
+    assert body["messages"] == [
+        {"role": "user", "content": [{"type": "text", "text": "hello", "cache_control": cached}]}
+    ]
+
+
 async def test_results_directly_follow_their_calls_whatever_came_between(
     anthropic: AnthropicMessages, fake: FakeProvider
 ) -> None:

@@ -174,7 +174,8 @@ async def test_settings_and_the_output_type_are_sent(chat: OpenAIChat, fake: Fak
     }
 
 
-async def test_openai_gets_the_token_limit_under_its_newer_name() -> None:
+async def test_openai_gets_what_only_it_knows() -> None:
+    """The newer name of the token limit, strict output types, and the retention of the cache."""
     asked: list[bytes] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -182,9 +183,15 @@ async def test_openai_gets_the_token_limit_under_its_newer_name() -> None:
         return httpx.Response(200, json=completion({"content": "hi"}))
 
     async with httpx.AsyncClient(transport=httpx.MockTransport(answer)) as http:
-        request = HELLO.model_copy(update={"settings": ModelSettings(max_tokens=50)})
+        settings = ModelSettings(max_tokens=50, prompt_cache="1h")
+        output = OutputSpec(name="N", json_schema={"type": "object", "properties": {"n": {"type": "integer"}}})
+        request = HELLO.model_copy(update={"settings": settings, "output": output})
         await parts(OpenAIChat(api_key=None, client=http), request)
-    assert b'"max_completion_tokens":50' in asked[0]
+    body = json.loads(asked[0])
+    assert body_problem(Format.CHAT, body) is None
+    assert (body["max_completion_tokens"], body["prompt_cache_retention"]) == (50, "24h")
+    closed: JsonValue = {**output.json_schema, "additionalProperties": False, "required": ["n"]}
+    assert body["response_format"]["json_schema"] == {"name": "N", "schema": closed, "strict": True}
 
 
 @pytest.mark.parametrize(

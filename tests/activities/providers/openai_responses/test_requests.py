@@ -143,8 +143,19 @@ async def test_settings_and_the_output_type_are_sent(responses: OpenAIResponses,
         "max_output_tokens": 50,
         "reasoning": {"effort": "high", "summary": "auto"},
         "include": ["reasoning.encrypted_content"],
-        "text": {"format": {"type": "json_schema", "name": "Weather", "schema": {"type": "object"}}},
+        "text": {"format": {"type": "json_schema", "name": "Weather", "schema": {"type": "object"}, "strict": False}},
     }
+
+
+async def test_an_output_type_is_strict_if_openai_can_enforce_it_and_the_cache_lasts_as_long_as_wanted(
+    responses: OpenAIResponses, fake: FakeProvider
+) -> None:
+    output = OutputSpec(name="N", json_schema={"type": "object", "properties": {"n": {"type": "integer"}}})
+    request = HELLO.model_copy(update={"output": output, "settings": ModelSettings(prompt_cache="1h")})
+    body = await sent(responses, fake, request)
+    closed: JsonValue = {**output.json_schema, "additionalProperties": False, "required": ["n"]}
+    assert body["text"] == {"format": {"type": "json_schema", "name": "N", "schema": closed, "strict": True}}
+    assert body["prompt_cache_retention"] == "24h"
 
 
 async def test_no_reasoning_is_requested_of_a_model_that_must_not_reason(

@@ -33,6 +33,19 @@ def test_a_goaway_is_an_interruption_with_its_own_cause() -> None:
 
 
 @pytest.mark.parametrize(
+    ("key", "quoted"),
+    [
+        ("x", "'Rate limit exceeded'"),
+        ("exceed", "'Rate limit exceeded'"),
+        ("exceeded", "'Rate limit [api key]'"),
+        (None, "'Rate limit exceeded'"),
+    ],
+)
+def test_a_placeholder_for_a_key_does_not_blot_out_parts_of_messages(key: str | None, quoted: str) -> None:
+    assert Endpoint("m", "far.example", key).quote("Rate limit exceeded") == quoted
+
+
+@pytest.mark.parametrize(
     ("status", "kind"),
     [
         (307, ProviderErrorKind.PROVIDER),

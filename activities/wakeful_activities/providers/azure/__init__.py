@@ -1,0 +1,1 @@
+"""OpenAI's models in a resource of Azure."""

@@ -1,0 +1,1 @@
+"""Any model of pydantic-ai: Gemini, Bedrock, Mistral, Groq, Cohere and the rest. Needs `wakeful[pydantic-ai]`."""
