@@ -33,6 +33,7 @@ from wakeful.authoring.profiles import ProfileStore
 from wakeful.contract.errors import ConfigurationError
 from wakeful.registry.registry import Registry
 from wakeful.storage import converts_models, with_pydantic
+from wakeful.telemetry.interceptor import check_propagation
 from wakeful.worker import WorkerParts, WorkerSettings, exhausted, until_exhausted
 from wakeful_workflows import AgentRun, ScheduledMessage, ThreadArchive, ToolTask
 
@@ -118,6 +119,7 @@ class WakefulPlugin(temporalio.client.Plugin, temporalio.worker.Plugin):
         )
         parts = WorkerParts(client, self._registry, settings, profiles=self._profiles)
         self._parts.append(parts)
+        check_propagation(config, parts.telemetry)
         config["workflows"] = [*config.get("workflows", ()), *parts.workflows]
         config["activities"] = [*config.get("activities", ()), *parts.activities]
         config["interceptors"] = [*config.get("interceptors", ()), *parts.interceptors]

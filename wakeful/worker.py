@@ -262,7 +262,8 @@ class WorkerParts:
 
         kinds = (QueueKind.ACTIVITY,) if settings.inference_queue else (QueueKind.WORKFLOW, QueueKind.ACTIVITY)
         queue, last_task = settings.polled_queue, self._scope.last_task
-        health = WorkerHealth(self._client, queue, kinds, self.user_code, last_task, worker)
+        slots = settings.max_concurrent_activities
+        health = WorkerHealth(self._client, queue, kinds, self.user_code, last_task, worker, slots)
 
         try:
             self._resolve.search_attributes = await ensure_search_attributes(self._client)

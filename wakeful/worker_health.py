@@ -48,6 +48,8 @@ class WorkerHealth:
     user_code: UserCode
     last_task: LastTask
     worker: Worker
+    max_activities: int | None = None
+    """How many activities it executes at a time. One that executes as many takes no others, and polls for none."""
     is_stopping: bool = False
     _read: _Answer | None = None
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -106,14 +108,14 @@ class WorkerHealth:
         return await describe_queue(self.client, self.task_queue, kind, within=READ_TIMEOUT)
 
     def _pollers(self, queues: Sequence[TaskQueue]) -> Component:
-        """Whether Temporal sees this worker poll. One whose slots are all taken polls for workflow tasks only."""
+        """Whether Temporal sees this worker poll. One whose slots are all taken polls for workflow tasks at most."""
         now = int(time.time() * 1000)
         seconds_ago: dict[str, JsonValue] = {}
         for queue in queues:
             polls = [poller.at for poller in queue.live_pollers(now) if poller.identity == self.client.identity]
             if polls:
                 seconds_ago[queue.kind.value] = max(0.0, round((now - max(polls)) / 1000, 1))
-        if seconds_ago:
+        if seconds_ago or self._is_full:
             return Component(True, {"polled_seconds_ago": seconds_ago})
         return Component(False, problem=f"Temporal has seen no poll of this worker on task queue {self.task_queue!r}")
 
@@ -126,6 +128,10 @@ class WorkerHealth:
             "backlog": backlog,
         }
         waiting = max((queue.backlog_age for queue in queues), default=0.0)
-        is_stalled = waiting > STALLED_SECONDS and (ago is None or ago > STALLED_SECONDS)
+        is_stalled = waiting > STALLED_SECONDS and (ago is None or ago > STALLED_SECONDS) and not self._is_full
         problem = f"tasks are queued for up to {waiting:.0f} s, and this worker takes none" if is_stalled else None
         return Component(not is_stalled, details, problem)
+
+    @property
+    def _is_full(self) -> bool:
+        return self.max_activities is not None and self.last_task.running >= self.max_activities

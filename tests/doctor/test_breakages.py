@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from wakeful import (
 from wakeful.client.client import Client
 from wakeful.connection import Address
 from wakeful.contract import ids, names
-from wakeful.doctor import queue_checks
+from wakeful.doctor import provider_checks, queue_checks
 from wakeful.doctor.examination import Installation, examine
 from wakeful.doctor.report import Level, SetupProblem
 from wakeful.undecodable import with_converter
@@ -304,6 +304,36 @@ async def test_18_a_model_that_its_provider_does_not_know(temporal: TemporalClie
     async with models_api(lists=False) as url:
         assert await provider_problem(temporal, url, KEY, "gtp-5") == ()
     told(problem, ERROR, "'openai' does not know model 'gtp-5'", "Correct the model's name")
+
+
+@dataclasses.dataclass
+class OfUser:
+    """A provider of the user's own, which knows every model, raises, or never answers."""
+
+    key: str = "sk-canary"
+    error: Exception | None = None
+    is_hanging: bool = False
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        raise NotImplementedError
+
+    async def unknown_models(self, names: Sequence[str]) -> tuple[str, ...] | None:
+        if self.is_hanging:
+            await asyncio.Event().wait()
+        if self.error is not None:
+            raise self.error
+        return ()
+
+
+async def test_a_provider_of_the_user_s_own_that_fails_does_not_end_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provider_checks, "TIMEOUT_SECONDS", 0.01)
+    hanging, raising = OfUser(is_hanging=True), OfUser(error=KeyError("sk-canary"))
+    registry = Registry(agents=[], models={"default": OfUser(), "hanging": hanging, "raising": raising})
+    sound, hung, raised = await provider_checks.check_providers(registry, {})
+    assert (sound.problems, sound.summary) == ((), "it knows default")
+    told(hung.problems[0], ERROR, "cannot be reached from here: .*no answer within", "base URL")
+    told(raised.problems[0], ERROR, "raised an error when it was asked for its models: KeyError at", "ProviderError")
+    assert not any("canary" in check.model_dump_json() for check in (sound, hung, raised))
 
 
 async def test_19_workers_of_another_release(broken: TemporalClient, thread_id: str) -> None:

@@ -136,6 +136,18 @@ async def test_a_worker_that_takes_no_task_although_some_are_queued_is_not_ready
     assert is_ok or idle.problem == "tasks are queued for up to 61 s, and this worker takes none"
 
 
+async def test_a_worker_whose_slots_are_all_taken_is_ready(temporal: TemporalClient, thread_id: str) -> None:
+    """A worker of an inference queue then polls for nothing, for as long as its models think."""
+    queue = TaskQueue(thread_id, QueueKind.ACTIVITY, backlog=3, backlog_age=61.0)
+    async with running_worker(temporal, registry(), worker_settings(task_queue=thread_id)) as worker:
+        health = WorkerHealth(temporal, thread_id, [QueueKind.ACTIVITY], UserCode(), LastTask(), worker, 2)
+        health.last_task.running = 1
+        free = (health._pollers([queue]).is_ok, health._tasks([queue]).is_ok)
+        health.last_task.running = 2
+        full = (health._pollers([queue]).is_ok, health._tasks([queue]).is_ok)
+    assert (free, full) == ((False, False), (True, True))
+
+
 async def test_a_vital_component_that_fails_ends_the_life_of_the_process() -> None:
     def own() -> dict[str, Component]:
         return {"threads": Component(False, problem="too many hang", is_vital=True)}

@@ -5,6 +5,7 @@ import json
 import logging
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from temporalio.exceptions import ApplicationError
@@ -12,7 +13,14 @@ from temporalio.exceptions import ApplicationError
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.telemetry.log_causes import cause_of, log_failure
 from wakeful.telemetry.log_fields import LogFields
-from wakeful.telemetry.log_format import JsonFormatter, TextFormatter, core_logging, is_news, set_up_logging
+from wakeful.telemetry.log_format import (
+    JsonFormatter,
+    TextFormatter,
+    Unrepeated,
+    core_logging,
+    is_news,
+    set_up_logging,
+)
 
 SECRET = "hunter2"
 
@@ -172,3 +180,34 @@ def test_warnings_of_temporal_s_core_are_records_that_show_no_failure_they_carry
         "run_id": "r-1",
         "task_queue": "wakeful",
     }
+
+
+def core_line(message: str, at: float, **fields: str) -> logging.LogRecord:
+    """A record as the SDK makes it of what core logs."""
+    about = {"name": "temporalio.core", "levelno": logging.WARNING, "levelname": "WARNING"}
+    record = logging.makeLogRecord({**about, "msg": message, "created": at})
+    record.temporal_log = SimpleNamespace(fields=fields)
+    return record
+
+
+def test_what_temporal_s_core_repeats_is_shown_once_a_minute() -> None:
+    """While Temporal is away, core writes a line for every retry of every poll."""
+    unrepeated = Unrepeated()
+    lines = [
+        core_line("gRPC call poll retried 5 times", 0.0, error="refused"),
+        core_line("gRPC call poll retried 6 times", 0.0, error="reset"),
+        core_line("gRPC call count retried 6 times", 1.0),
+        core_line("Failing workflow task", 2.0, run_id="r-1"),
+        core_line("Failing workflow task", 3.0, run_id="r-2"),
+        core_line("gRPC call poll retried 14 times", 59.0),
+        core_line("gRPC call poll retried 15 times", 60.0),
+        logging.makeLogRecord({"name": "shop", "msg": "packing"}),
+        logging.makeLogRecord({"name": "shop", "msg": "packing"}),
+    ]
+    assert [unrepeated.filter(line) for line in lines] == [True, False, True, True, True, False, True, True, True]
+
+
+def test_an_error_of_a_call_to_temporal_is_its_code_and_message() -> None:
+    error = 'Status { code: Unavailable, message: "tcp connect error", source: Some(tonic::transport::Error(…)) }'
+    line = TextFormatter().format(core_line("gRPC call poll retried 5 times", 0.0, error=error))
+    assert line.endswith('gRPC call poll retried 5 times  error="Unavailable: tcp connect error"')

@@ -59,4 +59,4 @@ async def test_a_source_that_fails_at_the_start_is_tried_again(caplog: pytest.Lo
             assert registry.undiscovered == ("partner",)
             server.answer = None
             await until(lambda: [*registry.discovered] == ["partner/weather"])
-    assert registry.undiscovered == ()
+    assert not registry.undiscovered

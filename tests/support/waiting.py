@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable
 
 from wakeful.client.client import Client
-from wakeful.contract.errors import NotStarted, ThreadNotFound
+from wakeful.contract.errors import NoAnswer, NotStarted, ThreadNotFound
 from wakeful.contract.runs import RunStatus
 from wakeful.contract.views import StatusView
 
@@ -16,8 +16,9 @@ async def until(client: Client, thread_id: str, met: Callable[[StatusView], bool
     """Ask for the status until `met` likes it."""
     async with asyncio.timeout(BOUND_SECONDS):
         while True:
-            # A sub-agent has its name a moment before the server has started it, and before a worker has.
-            with contextlib.suppress(ThreadNotFound, NotStarted):
+            # A sub-agent has its name a moment before the server has started it, and before a worker has; and on a busy
+            # machine, a query may take longer than clients wait.
+            with contextlib.suppress(ThreadNotFound, NotStarted, NoAnswer):
                 if met(view := await client.status(thread_id)):
                     return view
             await asyncio.sleep(0.02)

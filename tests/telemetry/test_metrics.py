@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowFailureError
 
 from tests.support.app import TOOLS
 from tests.support.app.basic import script
@@ -17,6 +18,7 @@ from tests.telemetry.conftest import working
 from wakeful import (
     Agent,
     Client,
+    FrontendTool,
     ModelRequest,
     ModelResponse,
     Price,
@@ -24,6 +26,9 @@ from wakeful import (
     ProviderErrorKind,
     Registry,
     RunStatus,
+    ScriptedModel,
+    call,
+    say,
 )
 from wakeful.contract.agents import HistoryBudget, RetryPolicy
 from wakeful.contract.events import (
@@ -175,6 +180,28 @@ async def test_refusals_and_new_executions_are_counted(
         await client.result(thread_id)
     assert measured.values(instruments.REFUSED, instruments.SIGNAL) == {("other",): 1, ("decide",): 1}
     assert measured.values(instruments.CONTINUED, names.AGENT)["tester",] > 1
+
+
+async def test_names_that_anyone_can_make_up_are_no_time_series(
+    temporal: TemporalClient, measured: Measured, thread_id: str
+) -> None:
+    """Of agents that no worker has, of malformed requests, and of a client's own tools."""
+    registry = REGISTRY.copy(models={"default": ScriptedModel([call("made-up"), call("invented"), say("done")])})
+    async with working(temporal, registry, thread_id) as client:
+        await client.start("nobody", "hello", thread_id=f"{thread_id}-1", on_error="complete")
+        await client.result(f"{thread_id}-1")
+        malformed = {"agent_id": "anybody", "input": 4711}
+        with pytest.raises(WorkflowFailureError):
+            await temporal.execute_workflow("AgentRun", malformed, id=f"{thread_id}-2", task_queue=thread_id)
+        await client.start("tester", "hello", thread_id=thread_id, frontend_tools=[FrontendTool(id="made-up")])
+        await until_status(client, thread_id, RunStatus.WAITING)
+        await client.decide(thread_id, "1-1", "resume", result="seen")
+        await client.result(thread_id)
+    assert measured.values(instruments.RUNS_STARTED, names.AGENT) == {("other",): 1, ("tester",): 1}
+    ended = measured.values(instruments.RUNS_ENDED, names.AGENT, names.OUTCOME)
+    assert ended == {("other", "error"): 2, ("tester", "natural"): 1}
+    assert measured.counts(instruments.SUSPENSIONS, names.TOOL_NAME) == {("other",): 1}
+    assert measured.values(instruments.TOOL_CALLS, names.TOOL_NAME) == {("other",): 2}
 
 
 async def test_gauges_say_how_many_runs_are_under_way_and_wait(

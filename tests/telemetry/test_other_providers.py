@@ -1,13 +1,16 @@
 """A tracer provider and an interceptor of the user's own stay in force."""
 
+import pytest
 from opentelemetry import trace
 from temporalio.client import Client as TemporalClient
-from temporalio.contrib.opentelemetry import TracingInterceptor
+from temporalio.contrib.opentelemetry import OpenTelemetryPlugin, TracingInterceptor
+from temporalio.worker import WorkerConfig
 
 from tests.support.app import registry
-from tests.support.telemetry import plainly_traced_process
+from tests.support.telemetry import plainly_traced_process, traced_process
 from tests.support.traces import Spans, forest
 from tests.telemetry.conftest import working
+from wakeful import WakefulPlugin
 from wakeful.connection import EmbeddedServer
 
 
@@ -25,3 +28,20 @@ async def test_temporals_older_interceptor_carries_the_trace_too(server: Embedde
     ours = [span for span in found if ":" not in span.name]
     assert len(ours) == 10
     assert len(forest(found)) == 1
+
+
+async def test_a_worker_of_the_user_s_own_says_if_nothing_connects_its_spans(
+    server: EmbeddedServer, thread_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`WakefulPlugin` adds no interceptor: those of such a worker are the user's."""
+
+    def warnings(temporal: TemporalClient, *plugins: OpenTelemetryPlugin) -> int:
+        caplog.clear()
+        WakefulPlugin(registry).configure_worker(WorkerConfig(client=temporal, task_queue=thread_id, plugins=plugins))
+        return sum("are not connected" in record.getMessage() for record in caplog.records)
+
+    with traced_process():
+        converter, plugin = server.client.data_converter, OpenTelemetryPlugin()
+        traced = await TemporalClient.connect(server.address, data_converter=converter, plugins=[plugin])
+        assert (warnings(server.client), warnings(server.client, plugin), warnings(traced)) == (1, 0, 0)
+    assert warnings(server.client) == 0

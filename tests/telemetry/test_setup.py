@@ -3,18 +3,24 @@
 import asyncio
 import socket
 import sys
+import threading
+import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
 
 from tests.support.otlp import Collector, collector
 from tests.support.processes import wakeful, worker_process
+from tests.support.telemetry import measured_process
 from tests.support.waiting import BOUND_SECONDS
 from tests.telemetry.test_docs import SDK_METRICS
 from wakeful.connection import EmbeddedServer, free_port
 from wakeful.contract.errors import ConfigurationError
+from wakeful.telemetry import setup
 from wakeful.telemetry.otel_variables import OtelVariables, Signal
 from wakeful.telemetry.setup import Exports, set_up
 
@@ -110,3 +116,33 @@ def test_a_port_that_is_in_use_is_an_error() -> None:
         taken.listen()
         with pytest.raises(ConfigurationError, match="choose another one"):
             set_up({}, metrics_port=taken.getsockname()[1], is_worker=True)
+
+
+def test_metrics_of_a_disabled_sdk_are_an_error_instead_of_an_empty_page() -> None:
+    with pytest.raises(ConfigurationError, match="OTEL_SDK_DISABLED is true: remove one of them"):
+        set_up({"OTEL_SDK_DISABLED": "true"}, metrics_port=free_port(), is_worker=True)
+
+
+def test_a_meter_provider_of_the_app_is_left_as_it_is() -> None:
+    """Its metrics are exported by its own readers; a page of ours would stay empty."""
+    with measured_process():
+        provider = metrics.get_meter_provider()
+        assert set_up({"OTEL_METRICS_EXPORTER": "otlp"}, is_worker=True) == Exports()
+        assert metrics.get_meter_provider() is provider
+        with pytest.raises(ConfigurationError, match="your app has set a meter provider"):
+            set_up({}, metrics_port=free_port(), is_worker=True)
+
+
+def test_a_program_that_ends_does_not_wait_for_a_collector_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenTelemetry's own timeout does not bound the retries of an exporter."""
+    released = threading.Event()
+
+    class Away(MeterProvider):
+        def force_flush(self, timeout_millis: float = 0) -> bool:
+            return released.wait(BOUND_SECONDS)
+
+    monkeypatch.setattr(setup, "FLUSH_SECONDS", 0.01)
+    began = time.monotonic()
+    Exports(meter_provider=Away(shutdown_on_exit=False)).flush()
+    assert time.monotonic() - began < BOUND_SECONDS
+    released.set()

@@ -13,7 +13,11 @@ from wakeful.contract.errors import ConfigurationError, ProviderError, ProviderE
 from wakeful.doctor.report import SetupCheck, SetupProblem, error, skipped, warning
 from wakeful.registry.content import BUILT_IN_PROVIDERS
 from wakeful.registry.registry import Registry, default_model
+from wakeful.telemetry.log_causes import cause_of
 from wakeful_activities.providers.built_in import built_in_class
+
+TIMEOUT_SECONDS = 20.0
+"""How long a provider may take to say which models it knows."""
 
 
 @runtime_checkable
@@ -57,7 +61,7 @@ async def _check(
     if source is not None:
         if not isinstance(source, CheckedProvider):
             return skipped(title, "a provider of your own, without a method unknown_models")
-        return await _ask(title, source, names)
+        return await _ask(title, source, names, shown="it")  # its `repr` may have its key
     if name not in BUILT_IN_PROVIDERS:
         known = ", ".join(sorted({*BUILT_IN_PROVIDERS, *(registry.providers if registry else ())}))
         problem = error(
@@ -74,17 +78,25 @@ async def _check(
     async with aclosing(provider):
         if not isinstance(provider, CheckedProvider):
             return skipped(title, f"it cannot list models; they are called first by a run: {listed(names)}")
-        return await _ask(title, provider, names)
+        return await _ask(title, provider, names, shown=repr(provider))
 
 
-async def _ask(title: str, provider: CheckedProvider, models: Sequence[str]) -> SetupCheck:
+async def _ask(title: str, provider: CheckedProvider, models: Sequence[str], *, shown: str) -> SetupCheck:
     name = title.partition(" ")[2]
     try:
-        unknown = await provider.unknown_models(models)
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            unknown = await provider.unknown_models(models)
     except ProviderError as failure:
         return SetupCheck(name=title, problems=(_problem(name, failure),))
+    except TimeoutError:
+        late = ProviderError(ProviderErrorKind.TIMEOUT, f"no answer within {TIMEOUT_SECONDS:g} s")
+        return SetupCheck(name=title, problems=(_problem(name, late),))
+    except Exception as failure:  # a bug in a provider of the user's own must not end the report
+        what = f"Provider {name!r} raised an error when it was asked for its models: {cause_of(failure)}."
+        next = "Its method unknown_models has to raise ProviderError; its calls may fail in the same way."
+        return SetupCheck(name=title, problems=(error(what, next, name),))
     if unknown is None:
-        return SetupCheck(name=title, summary=f"{provider!r} answers, and does not list its models")
+        return SetupCheck(name=title, summary=f"{shown} answers, and does not list its models")
     problems = [
         error(
             f"Provider {name!r} does not know model {model!r}: its runs end with `model_not_found`.",
@@ -93,7 +105,7 @@ async def _ask(title: str, provider: CheckedProvider, models: Sequence[str]) -> 
         )
         for model in unknown
     ]
-    return SetupCheck(name=title, summary=f"{provider!r} knows {listed(list(models))}", problems=tuple(problems))
+    return SetupCheck(name=title, summary=f"{shown} knows {listed(list(models))}", problems=tuple(problems))
 
 
 def _problem(name: str, failure: ProviderError) -> SetupProblem:

@@ -145,7 +145,8 @@ async def check_payloads(client: Client, runs: OpenRuns) -> SetupCheck:
         if (problem := await _decode_problem(client, thread, reads_input=index < SAMPLED_INPUTS)) is not None:
             failures[problem].append(thread.id)
     problems = [_undecodable(problem, threads) for problem, threads in sorted(failures.items())]
-    summary = f"the newest {len(newest)} threads decode" if newest else "no thread yet"
+    decoded = "the newest thread decodes" if len(newest) == 1 else f"the newest {len(newest)} threads decode"
+    summary = decoded if newest else "no thread yet"
     return SetupCheck(name=name, summary=summary, problems=tuple(problems))
 
 

@@ -78,7 +78,9 @@ TOOL_DURATION = Instrument(
     (TOOL, names.TOOL_OUTCOME, ERROR),
     SHORT,
 )
-RUNS_STARTED = Instrument("wakeful.runs.started", "counter", "{run}", "Runs that began.", (AGENT,))
+RUNS_STARTED = Instrument(
+    "wakeful.runs.started", "counter", "{run}", "Runs that began, once their agent is found.", (AGENT,)
+)
 RUNS_ENDED = Instrument("wakeful.runs.ended", "counter", "{run}", "Runs that ended.", (AGENT, names.OUTCOME))
 STEPS = Instrument("wakeful.steps", "counter", "{step}", "Steps that ended.", (AGENT,))
 TOOL_CALLS = Instrument(

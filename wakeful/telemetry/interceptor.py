@@ -4,17 +4,23 @@ Temporal's own OpenTelemetry interceptor propagates contexts from and to clients
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from opentelemetry.trace import get_tracer_provider
 from temporalio import workflow
 from temporalio.client import Client
-from temporalio.contrib.opentelemetry import OpenTelemetryInterceptor, ReplaySafeTracerProvider, TracingInterceptor
+from temporalio.contrib.opentelemetry import (
+    OpenTelemetryInterceptor,
+    OpenTelemetryPlugin,
+    ReplaySafeTracerProvider,
+    TracingInterceptor,
+)
 from temporalio.converter import PayloadConverter
 from temporalio.worker import (
     ContinueAsNewInput,
     Interceptor,
+    WorkerConfig,
     WorkflowInboundInterceptor,
     WorkflowInterceptorClassInput,
     WorkflowOutboundInterceptor,
@@ -28,10 +34,7 @@ _logger = logging.getLogger("wakeful")
 
 def propagation(client: Client, telemetry: Telemetry) -> list[Interceptor]:
     """Temporal's own interceptor for a worker of ours whose client does not bring one along."""
-    if telemetry.tracing is None:
-        return []
-    given = client.config(active_config=True)["interceptors"]
-    if any(isinstance(each, OpenTelemetryInterceptor | TracingInterceptor) for each in given):
+    if telemetry.tracing is None or _is_propagating(client):
         return []
     if not isinstance(get_tracer_provider(), ReplaySafeTracerProvider):
         _logger.warning(
@@ -40,6 +43,23 @@ def propagation(client: Client, telemetry: Telemetry) -> list[Interceptor]:
         )
         return []
     return [OpenTelemetryInterceptor()]
+
+
+def check_propagation(config: WorkerConfig, telemetry: Telemetry) -> None:
+    """Warn if a worker of the user's own traces, and nothing propagates contexts: its interceptors are the user's."""
+    given = config.get("interceptors", ())
+    is_planned = any(isinstance(plugin, OpenTelemetryPlugin) for plugin in config.get("plugins", ()))
+    if telemetry.tracing is not None and not is_planned and not _is_propagating(config["client"], given):
+        _logger.warning(
+            "spans of workflows and activities are not connected: make the tracer provider with "
+            "temporalio.contrib.opentelemetry.create_tracer_provider, and give the client the OpenTelemetryPlugin of "
+            "that package"
+        )
+
+
+def _is_propagating(client: Client, given: Sequence[object] = ()) -> bool:
+    of_client = client.config(active_config=True)["interceptors"]
+    return any(isinstance(each, OpenTelemetryInterceptor | TracingInterceptor) for each in (*of_client, *given))
 
 
 @runtime_checkable

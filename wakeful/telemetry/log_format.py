@@ -29,6 +29,10 @@ _OF_SDK = re.compile("_*temporal_")
 _CORE_FIELDS = ("workflow_id", "run_id", "task_queue", "namespace", "error")
 """What is shown of a record of Temporal's core; others contain whole failures and completions."""
 _CORE_LENGTH = 300
+_CORE_INTERVAL_SECONDS = 60
+"""Between two lines of core that differ in numbers alone: while Temporal is away, it writes one for each retry."""
+_STATUS = re.compile(r'Status \{ code: (\w+), message: "((?:[^"\\]|\\.)*)"')
+"""How core shows an error of a call to Temporal, before its details and sources."""
 _BARE = re.compile(r"[^\s\"'=]+")
 
 _RESET, _DIM, _RED, _YELLOW = "\x1b[0m", "\x1b[2m", "\x1b[31m", "\x1b[33m"
@@ -52,6 +56,7 @@ def set_up_logging(
     handler.setFormatter(JsonFormatter(is_full=is_full) if as_json else TextFormatter(is_full=is_full, colours=colours))
     handler.addFilter(LogFields())
     handler.addFilter(is_news)
+    handler.addFilter(Unrepeated())
     root.addHandler(handler)
     root.setLevel(level.upper())
     # Their lines have the fields that these would write into the message.
@@ -72,6 +77,25 @@ def core_logging() -> LoggingConfig:
 def is_news(record: logging.LogRecord) -> bool:
     """Whether a record is not one of the SDK's that repeats what a line of ours says: that an attempt failed."""
     return getattr(record, "__temporal_error_identifier", None) != "ActivityFailure" or record.levelno < logging.WARNING
+
+
+class Unrepeated(logging.Filter):
+    """Lets what core repeats through once a minute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: dict[tuple[str, ...], float] = {}
+        """When each line was shown last; of the last minute alone."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name != _CORE:
+            return True
+        self._shown = {line: at for line, at in self._shown.items() if record.created - at < _CORE_INTERVAL_SECONDS}
+        about = (str(value) for name, value in _core_fields(record).items() if name != "error")
+        line = (re.sub(r"\d+", "", record.getMessage()), *about)
+        is_new = line not in self._shown
+        self._shown.setdefault(line, record.created)
+        return is_new
 
 
 class TextFormatter(logging.Formatter):
@@ -151,7 +175,13 @@ def _is_of_runtime(logger: str) -> bool:
 
 def _core_fields(record: logging.LogRecord) -> Mapping[str, object]:
     fields = getattr(getattr(record, "temporal_log", None), "fields", {})
-    return {name: str(fields[name])[:_CORE_LENGTH] for name in _CORE_FIELDS if name in fields}
+    return {name: _core_text(str(fields[name])) for name in _CORE_FIELDS if name in fields}
+
+
+def _core_text(text: str) -> str:
+    """What a field says: of an error of a call to Temporal, its code and message."""
+    status = _STATUS.match(text)
+    return (f"{status[1]}: {status[2]}" if status else text)[:_CORE_LENGTH]
 
 
 def _listed(fields: Mapping[str, object]) -> str:

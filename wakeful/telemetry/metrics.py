@@ -27,9 +27,8 @@ class Metrics:
     @classmethod
     def of_process(cls, runtime: MetricMeter) -> "Metrics | None":
         """Those of the provider that this process has set, or of Temporal's runtime; None if there is neither."""
-        provider = otel.get_meter_provider()
-        if not isinstance(provider, otel_internal._ProxyMeterProvider | otel.NoOpMeterProvider):
-            meter = provider.get_meter(names.SCOPE, version("wakeful"))
+        if has_meter_provider():
+            meter = otel.get_meter_provider().get_meter(names.SCOPE, version("wakeful"))
             return cls(lambda instrument: _of_provider(meter, instrument))
         if runtime is MetricMeter.noop:
             return None
@@ -41,6 +40,11 @@ class Metrics:
 
     def count(self, instrument: Instrument, labels: Mapping[str, str | None]) -> None:
         self.record(instrument, 1, labels)
+
+
+def has_meter_provider() -> bool:
+    """Whether this process has set one."""
+    return not isinstance(otel.get_meter_provider(), otel_internal._ProxyMeterProvider | otel.NoOpMeterProvider)
 
 
 def _of_provider(meter: otel.Meter, instrument: Instrument) -> Record:

@@ -4,6 +4,8 @@ The extra `wakeful[otel]` has the exporters. Providers that the program's app ha
 """
 
 import contextlib
+import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,13 +20,14 @@ from temporalio.runtime import MetricBuffer, MetricBufferDurationFormat, Runtime
 
 from wakeful.contract.errors import ConfigurationError
 from wakeful.telemetry.log_format import core_logging
+from wakeful.telemetry.metrics import has_meter_provider
 from wakeful.telemetry.otel_variables import OtelVariables, Signal
 from wakeful.telemetry.sdk_metrics import forwarding_sdk_metrics
 
 BUFFERED_UPDATES = 100_000
 """Of the metrics of Temporal's SDK, until they are forwarded."""
 
-FLUSH_MILLISECONDS = 3_000
+FLUSH_SECONDS = 3.0
 """How long a program that ends may take to export what is left."""
 
 
@@ -51,10 +54,21 @@ class Exports:
             self.flush()
 
     def flush(self) -> None:
-        """Export what is left."""
-        for provider in (self.tracer_provider, self.meter_provider):
-            if provider is not None:
-                provider.force_flush(FLUSH_MILLISECONDS)
+        """Export what is left, as far as that is possible in time.
+
+        In threads, which end with the process: a provider may not heed its timeout, and an exporter whose collector is
+        away retries for ten seconds. A program that was told to stop would then be killed.
+        """
+        until = time.monotonic() + FLUSH_SECONDS
+        flushing = [
+            threading.Thread(target=provider.force_flush, args=(int(FLUSH_SECONDS * 1000),), daemon=True)
+            for provider in (self.tracer_provider, self.meter_provider)
+            if provider is not None
+        ]
+        for thread in flushing:
+            thread.start()
+        for thread in flushing:
+            thread.join(max(0.0, until - time.monotonic()))
 
 
 def set_up(environ: Mapping[str, str], *, metrics_port: int | None = None, is_worker: bool = False) -> Exports:
@@ -65,21 +79,33 @@ def set_up(environ: Mapping[str, str], *, metrics_port: int | None = None, is_wo
         is_worker: export metrics, too; a client has none.
 
     Raises:
-        ConfigurationError: a variable has an unknown value, an exporter is not installed, or the port is in use.
+        ConfigurationError: a variable has an unknown value, an exporter is not installed, or metrics cannot be served.
     """
     variables = OtelVariables(environ)
-    if variables.is_disabled and metrics_port is None:
+    if metrics_port is not None:
+        _check_that_metrics_can_be_served(variables)
+    if variables.is_disabled:
         return Exports()
     resource = _resource(environ)
     tracer_provider = _set_up_traces(variables, resource)
-    readers = _metric_readers(variables, metrics_port) if is_worker else []
+    readers = _metric_readers(variables, metrics_port) if is_worker and not has_meter_provider() else []
     if not readers:
         return Exports(tracer_provider)
-    meter_provider = MeterProvider(readers, resource)
+    meter_provider = MeterProvider(readers, resource, shutdown_on_exit=False)
     metrics.set_meter_provider(meter_provider)
     buffer = MetricBuffer(BUFFERED_UPDATES, MetricBufferDurationFormat.SECONDS)
     runtime = Runtime(telemetry=TelemetryConfig(logging=core_logging(), metrics=buffer, attach_service_name=False))
     return Exports(tracer_provider, meter_provider, buffer, runtime)
+
+
+def _check_that_metrics_can_be_served(variables: OtelVariables) -> None:
+    """A page that stays empty would look like a worker without work."""
+    if variables.is_disabled:
+        raise ConfigurationError(["--metrics serves nothing while OTEL_SDK_DISABLED is true: remove one of them"])
+    if has_meter_provider():
+        raise ConfigurationError(
+            ["--metrics serves nothing, because your app has set a meter provider: give that one a Prometheus reader"]
+        )
 
 
 def _set_up_traces(variables: OtelVariables, resource: Resource) -> ReplaySafeTracerProvider | None:

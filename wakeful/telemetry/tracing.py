@@ -23,7 +23,9 @@ from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from pydantic import JsonValue
+from temporalio.exceptions import ApplicationError
 
+from wakeful.contract.errors import ProviderError, ToolError
 from wakeful.telemetry import names
 from wakeful.telemetry.content import is_captured, tool_content
 from wakeful.telemetry.spans import Attributes, Carrier, Kind, SpanLink, SpanRecord, SpanRef, trace_id
@@ -138,8 +140,14 @@ class Tracing:
 
 
 def error_type(error: BaseException) -> str:
-    """What kind of error it is: the kind of a provider's error, or the name of the exception's type."""
-    return str(getattr(error, "kind", None) or type(error).__name__)
+    """What kind of error it is: a code of ours, or the name of the exception's type, whatever it holds besides."""
+    match error:
+        case ProviderError() | ToolError():
+            return str(error.kind)
+        case ApplicationError() if error.type:
+            return error.type
+        case _:
+            return type(error).__name__
 
 
 def fail(span: Span, error: str) -> None:

@@ -7,7 +7,6 @@ from temporalio import workflow
 
 from wakeful.contract.events import (
     AgentEvent,
-    RunStart,
     SignalRefused,
     StepEnd,
     ToolCallCancel,
@@ -15,13 +14,21 @@ from wakeful.contract.events import (
     ToolCallOutcome,
     ToolCallResumed,
 )
-from wakeful.contract.names import PUBLIC_SIGNALS
+from wakeful.contract.names import (
+    PUBLIC_SIGNALS,
+    RECIPIENT_NOT_FOUND,
+    RECIPIENT_OF_OTHER_TENANT,
+    RECIPIENT_UNAVAILABLE,
+    TRANSPORT_FAILED,
+)
 from wakeful.contract.runs import Errored, RunResult, outcome_of, reason_code
-from wakeful.loop.machine.facts import Fact
+from wakeful.loop.machine.facts import AgentResolved, Fact
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.telemetry import instruments, names
 from wakeful.telemetry.instruments import Instrument
 from wakeful_workflows.ended_suspensions import Suspensions
+
+_REASONS = frozenset({RECIPIENT_NOT_FOUND, RECIPIENT_UNAVAILABLE, RECIPIENT_OF_OTHER_TENANT, TRANSPORT_FAILED})
 
 
 def run_metrics(metrics: "MetricsPort | None") -> "RunMetrics | None":
@@ -50,27 +57,41 @@ class RunMetrics:
             return
         now = workflow.time()
         for suspension in ended:
-            labels = {names.TOOL_NAME: suspension.call.call.name, names.DECISION_ACTION: suspension.action}
+            tool = _tool(before, suspension.call.call.name)
+            labels = {names.TOOL_NAME: tool, names.DECISION_ACTION: suspension.action}
             self._metrics.record(instruments.SUSPENSIONS, max(0.0, now - suspension.call.since / 1000), labels)
         for event in made.events:
             self._count_event(event, before, made.thread)
+        known = self._count_start(before, fact)
         for result in made.ended:
-            self._count_end(result, before, now)
+            if result.run_id != known:
+                self._metrics.count(instruments.RUNS_STARTED, {names.AGENT: instruments.OTHER})
+            self._count_end(result, before, now, agent=result.agent_id if result.run_id == known else instruments.OTHER)
         self._count_undelivered(before, made.thread)
 
     def on_rejected(self, result: RunResult) -> None:
         """A run ended that never began: its request is malformed, or its past cannot be restored."""
         if not workflow.unsafe.is_replaying():
-            self._count_end(result, None, 0)
+            self._count_end(result, None, 0, agent=instruments.OTHER)
 
     def on_continue_as_new(self, thread: Thread) -> None:
         if not workflow.unsafe.is_replaying():
             self._metrics.count(instruments.CONTINUED, {names.AGENT: thread.identity.agent_id})
 
+    def _count_start(self, before: Thread | None, fact: Fact | None) -> str | None:
+        """The run whose agent is known, if one is under way. It is counted when the agent is found, not when it begins.
+
+        Anyone can start runs of agents that do not exist, and each of their names would be a time series.
+        """
+        if before is None or before.run is None:
+            return None
+        is_found = isinstance(fact, AgentResolved)
+        if is_found and before.run.resolved is None:
+            self._metrics.count(instruments.RUNS_STARTED, {names.AGENT: before.identity.agent_id})
+        return before.identity.run_id if is_found or before.run.resolved is not None else None
+
     def _count_event(self, event: AgentEvent, before: Thread | None, after: Thread) -> None:
         match event:
-            case RunStart(run_id=run_id) if before is None or before.run is None or before.identity.run_id != run_id:
-                self._metrics.count(instruments.RUNS_STARTED, {names.AGENT: after.identity.agent_id})
             case StepEnd():
                 agent = (before or after).identity.agent_id
                 self._metrics.count(instruments.STEPS, {names.AGENT: agent})
@@ -90,11 +111,10 @@ class RunMetrics:
                 pass
 
     def _count_call(self, thread: Thread, name: str, outcome: str) -> None:
-        tool = name if thread.tool(name) else instruments.OTHER  # a model may make up any number of names
-        self._metrics.count(instruments.TOOL_CALLS, {names.TOOL_NAME: tool, names.TOOL_OUTCOME: outcome})
+        self._metrics.count(instruments.TOOL_CALLS, {names.TOOL_NAME: _tool(thread, name), names.TOOL_OUTCOME: outcome})
 
-    def _count_end(self, result: RunResult, before: Thread | None, now: float) -> None:
-        labels = {names.AGENT: result.agent_id, names.OUTCOME: outcome_of(result.termination)}
+    def _count_end(self, result: RunResult, before: Thread | None, now: float, *, agent: str) -> None:
+        labels = {names.AGENT: agent, names.OUTCOME: outcome_of(result.termination)}
         self._metrics.count(instruments.RUNS_ENDED, labels)
         began = before.run.started_at / 1000 if before and before.run and before.run.started_at else now
         error = reason_code(result.termination) if isinstance(result.termination, Errored) else None
@@ -107,4 +127,11 @@ class RunMetrics:
         for message in after.mail.undelivered:
             if message not in known:
                 reason = message.error.partition(":")[0]
-                self._metrics.count(instruments.UNDELIVERED, {instruments.REASON: reason})
+                known_reason = reason if reason in _REASONS else instruments.OTHER
+                self._metrics.count(instruments.UNDELIVERED, {instruments.REASON: known_reason})
+
+
+def _tool(thread: Thread | None, name: str) -> str:
+    """The name, if it is that of a tool of the agent: a model makes names up, and a client those of frontend tools."""
+    agent = thread.run.resolved if thread is not None and thread.run is not None else None
+    return name if agent is not None and any(tool.id == name for tool in agent.tools) else instruments.OTHER

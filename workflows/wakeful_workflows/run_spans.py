@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import JsonValue, TypeAdapter
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import PayloadConverter
 
 from wakeful.contract.runs import Errored, RunIdentity, RunResult, outcome_of, reason_code
 from wakeful.telemetry import names
@@ -129,11 +131,11 @@ class TraceCarryover:
         return dumped
 
     @classmethod
-    def load(cls, dumped: object) -> "TraceCarryover":
-        """What an execution was given; nothing, if another release wrote it in another way."""
+    def load(cls, header: Payload) -> "TraceCarryover":
+        """What an execution was given; nothing, if it cannot be read, which must not fail the workflow task."""
         try:
-            return _CARRYOVER.validate_python(dumped)
-        except ValueError:
+            return _CARRYOVER.validate_python(PayloadConverter.default.from_payload(header))
+        except (ValueError, KeyError, RuntimeError):  # of another release, or encoded
             return cls()
 
 

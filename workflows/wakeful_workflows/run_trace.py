@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 from pydantic import JsonValue
 from temporalio import workflow
-from temporalio.converter import PayloadConverter
 
 from wakeful.contract import ids, names
 from wakeful.contract.events import (
@@ -61,7 +60,7 @@ def run_trace(tracing: "TracingPort | None") -> "RunTrace | None":
         return None
     info = workflow.info()
     header = info.headers.get(names.HEADER_TRACE)
-    carried = TraceCarryover.load(PayloadConverter.default.from_payload(header)) if header else TraceCarryover()
+    carried = TraceCarryover.load(header) if header else TraceCarryover()
     return RunTrace(tracing, info.workflow_id, carried)
 
 

@@ -238,7 +238,6 @@ class InferActivity:
     ) -> ApplicationError:
         """The activity's failure; the next attempt finds in the heartbeat what has arrived."""
         failed = failure(error, choice, stream, self.models.wait)
-        stream.telemetry.on_retry(failed)
         beats.beat()
         return failed
 

@@ -58,6 +58,8 @@ class ChatTelemetry:
         self._model: ModelBinding | None = None
         self._request: ModelRequest | None = None
         self._failures = 0
+        self._error: str | None = None
+        """How the newest call failed, if it did."""
         self._response: ModelResponse | None = None
         self._first_chunk_at: float | None = None
 
@@ -74,8 +76,9 @@ class ChatTelemetry:
         final = _final_error(error)
         if self._response is not None and error is None:
             self._count(self._response)
-        elif final is None:
-            return  # Temporal retries it, or no model was called
+        elif final is None:  # Temporal retries it, or no model was called
+            self._count_retry(error)
+            return
         if self._spans is not None:
             model = self._model or self._preferred
             self._spans.emit(model, self._attributes(model), self._response, final)
@@ -88,35 +91,29 @@ class ChatTelemetry:
     @contextmanager
     def attempt(self, model: ModelBinding, request: ModelRequest, earlier: StreamCheckpoint | None) -> Iterator[None]:
         """Around one call of a model; `earlier` is the part of its answer that has arrived before."""
-        self._model, self._request, self._first_chunk_at = model, request, None
+        self._model, self._request, self._first_chunk_at, self._error = model, request, None, None
         about = {names.PROVIDER: provider_name(model), names.REQUEST_MODEL: model.name}
         attributes: dict[str, Value] = {**about, names.ATTEMPT: activity.info().attempt}
         if self._is_fallback(model):
             attributes[names.FALLBACK] = True
         if earlier is not None:
             attributes[names.RECOVERY] = interruption_of(earlier).plan.value
-        began, error = time.monotonic(), None
+        began = time.monotonic()
         with nullcontext() if self._spans is None else self._spans.attempt(attributes) as span:
             try:
                 yield
             except BaseException as raised:
-                error = error_type(raised)
+                self._error = error_type(raised)
                 self._failures += 1
                 raise
             finally:
-                self._record_call(about, began, error, span)
+                self._record_call(about, began, span)
 
     def on_first_chunk(self) -> None:
         """The first part of a streamed answer has arrived."""
         self._first_chunk_at = self._first_chunk_at or time.monotonic()
 
-    def on_retry(self, error: ApplicationError) -> None:
-        """The activity fails, and Temporal retries it."""
-        if self._metrics is not None and self._model is not None and not error.non_retryable:
-            labels = {names.PROVIDER: provider_name(self._model), names.REQUEST_MODEL: self._model.name}
-            self._metrics.count(instruments.RETRIES, {**labels, names.ERROR_TYPE: error.type})
-
-    def _record_call(self, about: dict[str, str], began: float, error: str | None, span: Span | None) -> None:
+    def _record_call(self, about: dict[str, str], began: float, span: Span | None) -> None:
         until_first = None if self._first_chunk_at is None else self._first_chunk_at - began
         if span is not None and until_first is not None:
             span.set_attribute(names.TIME_TO_FIRST_CHUNK, until_first)
@@ -124,9 +121,17 @@ class ChatTelemetry:
             return
         labels = {names.OPERATION: names.CHAT, **about}
         duration = time.monotonic() - began
-        self._metrics.record(instruments.MODEL_CALL_DURATION, duration, {**labels, names.ERROR_TYPE: error})
+        self._metrics.record(instruments.MODEL_CALL_DURATION, duration, {**labels, names.ERROR_TYPE: self._error})
         if until_first is not None:
             self._metrics.record(instruments.FIRST_CHUNK, until_first, labels)
+
+    def _count_retry(self, error: BaseException | None) -> None:
+        """Count the failed call because of which Temporal retries the activity; one that is cut short did not fail."""
+        if self._metrics is None or self._model is None or self._error is None:
+            return
+        if isinstance(error, ApplicationError):
+            labels = {names.PROVIDER: provider_name(self._model), names.REQUEST_MODEL: self._model.name}
+            self._metrics.count(instruments.RETRIES, {**labels, names.ERROR_TYPE: self._error})
 
     def _count(self, response: ModelResponse) -> None:
         if self._metrics is None or self._model is None:
@@ -217,12 +222,19 @@ def provider_name(model: ModelBinding) -> str:
 
 def _final_error(error: BaseException | None) -> str | None:
     """Why the inference has failed for good; None if it has not, because Temporal retries it."""
-    if isinstance(error, ApplicationError) and error.non_retryable:
+    if isinstance(error, ApplicationError) and (error.non_retryable or _is_last_attempt()):
         return error.type or type(error).__name__
     if isinstance(error, asyncio.CancelledError):
         details = activity.cancellation_details()
         return names.CANCELLED if details is not None and details.cancel_requested else None
     return None
+
+
+def _is_last_attempt() -> bool:
+    """Whether Temporal retries the activity no more, however it fails. An inference has no limit, a compaction has."""
+    info = activity.info()
+    most = info.retry_policy.maximum_attempts if info.retry_policy is not None else 0
+    return 0 < most <= info.attempt
 
 
 def _response_attributes(response: ModelResponse) -> dict[str, Value]:

@@ -1,5 +1,6 @@
 """The span and the metrics of one execution of a tool: of one attempt, if the activity is retried."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -7,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from opentelemetry.trace import Span
 from temporalio import activity
 
+from wakeful.contract.missing import NOT_ON_THIS_WORKER
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolStatus
 from wakeful.telemetry import instruments, names
 from wakeful.telemetry.spans import Value
@@ -39,10 +41,15 @@ class Execution:
 @contextmanager
 def executing(telemetry: Telemetry, name: str, input: ToolCallInput) -> Iterator[Execution]:
     """Around the execution of a tool: tell what it returns to what is yielded."""
-    execution, began = Execution(), time.monotonic()
+    execution, began, is_left = Execution(), time.monotonic(), False
     try:
         with _span(telemetry, name, input) as span:
-            yield execution
+            try:
+                yield execution
+            except asyncio.CancelledError:
+                if span is not None:
+                    span.set_attribute(names.TOOL_OUTCOME, names.CANCELLED)
+                raise
             if span is not None and telemetry.tracing is not None:
                 span.set_attribute(names.TOOL_OUTCOME, execution.outcome)
                 span.set_attributes(telemetry.tracing.tool_content(input.call.arguments, execution.result))
@@ -50,9 +57,10 @@ def executing(telemetry: Telemetry, name: str, input: ToolCallInput) -> Iterator
                     fail(span, execution.error)
     except BaseException as error:
         execution.error = error_type(error)
+        is_left = execution.error == NOT_ON_THIS_WORKER
         raise
     finally:
-        if telemetry.metrics is not None:
+        if telemetry.metrics is not None and not is_left:
             labels = {names.TOOL_NAME: name, names.TOOL_OUTCOME: execution.outcome, names.ERROR_TYPE: execution.error}
             telemetry.metrics.record(instruments.TOOL_DURATION, time.monotonic() - began, labels)
 
