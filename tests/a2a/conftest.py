@@ -24,10 +24,16 @@ from a2a.utils.constants import TransportProtocol
 
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.a2a import app
-from wakeful.a2a.serving import listen, serve
+from wakeful.a2a.listening import listen, serve_app
 from wakeful.client.client import Client
 
-AGENTS = {"tester": "Does what tests ask.", "gated": "Pays.", "ruled": "Asks first.", "clumsy": "Answers in JSON."}
+AGENTS = {
+    "tester": "Does what tests ask.",
+    "parallel": "Does it at once.",
+    "gated": "Pays.",
+    "ruled": "Asks first.",
+    "clumsy": "Answers in JSON.",
+}
 
 
 @contextlib.asynccontextmanager
@@ -43,7 +49,7 @@ async def serving(
     listening, stop = listen("127.0.0.1", port), asyncio.Event()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     served = app(client, agents=agents, url=url, token=token, tenant=tenant)
-    running = asyncio.create_task(serve(served, listening, until=stop))
+    running = asyncio.create_task(serve_app(served, listening, until=stop))
     try:
         yield url
     finally:

@@ -4,7 +4,7 @@
 is imported when the application is made.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from wakeful.contract.errors import ConfigurationError
@@ -24,14 +24,15 @@ def app(
     *,
     agents: "Registry | Mapping[str, str]",
     url: str,
+    only: Collection[str] | None = None,
     token: str | None = None,
     tenant: str | None = None,
 ) -> "ASGIApp":
-    """An ASGI application that serves agents over A2A: cards, JSON-RPC and HTTP+JSON, streams and push notifications.
+    """An ASGI application that serves agents over A2A: cards, JSON-RPC, HTTP+JSON and streams.
 
     Args:
-        agents: those that it serves: all of a registry, or descriptions by agent id. The first one answers clients that
-            name none.
+        agents: a registry, or descriptions by agent id. The first one that is served answers clients that name none.
+        only: the ids of those that are served; by default, all of them are.
         url: where clients reach the application, for the cards: `https://agents.example.com/a2a`.
         token: the bearer token that every request but that for a card must have; by default that of
             `WAKEFUL_A2A_TOKEN`. Without one, only this machine is served.
@@ -47,4 +48,4 @@ def app(
             raise
         problem = f"A2A needs a package that is missing ({error.name}): pip install 'wakeful[a2a]'"
         raise ConfigurationError([problem]) from error
-    return build(client, agents=agents, url=url, token=token, tenant=tenant)
+    return build(client, agents=agents, url=url, only=only, token=token, tenant=tenant)

@@ -1,11 +1,12 @@
 """Who may use an A2A server: clients with its token; without one, only those on the same machine."""
 
 import hmac
-import ipaddress
 from typing import TYPE_CHECKING
 
 from a2a.utils.constants import AGENT_CARD_WELL_KNOWN_PATH
 from starlette.responses import JSONResponse
+
+from wakeful.a2a.listening import is_loopback
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -29,16 +30,6 @@ class Access:
             await _refusal(401, "the bearer token is missing or wrong")(scope, receive, send)
         else:
             await self._app(scope, receive, send)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _bearer(scope: "Scope") -> bytes:

@@ -1,7 +1,7 @@
 """Compose the ASGI application: a2a-sdk's routes over our request handler, the cards, and who may use them."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from a2a.server.context import ServerCallContext
@@ -29,6 +29,7 @@ def build(
     *,
     agents: Registry | Mapping[str, str],
     url: str,
+    only: Collection[str] | None,
     token: str | None,
     tenant: str | None,
 ) -> "ASGIApp":
@@ -36,7 +37,7 @@ def build(
     if not url.startswith(("http://", "https://")):
         raise ConfigurationError([f"the url {url!r} of the cards must start with http:// or https://"])
     token = token or os.environ.get(TOKEN_VARIABLE) or None
-    url, served = url.rstrip("/"), served_agents(agents)
+    url, served = url.rstrip("/"), served_agents(agents, only=only)
     has_token = token is not None
     public = card(served, url=url, has_token=has_token)
     handler = WakefulRequestHandler(client, served, public=public, tenant=tenant)
@@ -47,7 +48,9 @@ def build(
         routes += create_agent_card_routes(card([agent], url=url, has_token=has_token), card_url=path)
     routes += create_jsonrpc_routes(handler, "/", context_builder=builder)
     routes += create_rest_routes(handler, context_builder=builder)
-    return Access(Starlette(routes=routes), token=token)
+    served_routes = Starlette(routes=routes)
+    served_routes.router.redirect_slashes = False  # a path that is not one of A2A's is not found
+    return Access(served_routes, token=token)
 
 
 class _ContextBuilder(DefaultServerCallContextBuilder):

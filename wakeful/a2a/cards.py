@@ -1,6 +1,6 @@
 """The agent cards: what clients discover of the agents that are served. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from a2a.types import (
@@ -15,6 +15,7 @@ from a2a.types import (
 )
 from a2a.utils.constants import PROTOCOL_VERSION_1_0, TransportProtocol
 
+from wakeful.authoring.agent import Agent
 from wakeful.authoring.tool import Tool
 from wakeful.contract.errors import ConfigurationError
 from wakeful.registry.registry import Registry
@@ -43,29 +44,31 @@ class ServedAgent:
     tools: tuple[ServedTool, ...] = ()
 
 
-def served_agents(agents: Registry | Mapping[str, str]) -> tuple[ServedAgent, ...]:
-    """The agents of a registry, or those that are described by id.
+def served_agents(
+    agents: Registry | Mapping[str, str], *, only: Collection[str] | None = None
+) -> tuple[ServedAgent, ...]:
+    """The agents of a registry, or those that are described by id; `only` those with these ids.
 
     Raises:
-        ConfigurationError: there is none, or the id of one cannot be a part of a path.
+        ConfigurationError: there is none, `only` names an unknown one, or the id of one cannot be a part of a path.
     """
     if isinstance(agents, Registry):
-        served = tuple(
-            ServedAgent(
-                agent.id,
-                agent.description,
-                tuple(_served_tool(tool) for tool in agent.tools),
-            )
-            for agent in agents.agents.values()
-        )
+        known = {id: _served_agent(agent) for id, agent in agents.agents.items()}
     else:
-        served = tuple(ServedAgent(id, description) for id, description in agents.items())
-    problems = [
+        known = {id: ServedAgent(id, description) for id, description in agents.items()}
+    names = ", ".join(known) or "none"
+    problems = [f"agent {id!r} is unknown; known: {names}" for id in only or () if id not in known]
+    served = tuple(agent for id, agent in known.items() if only is None or id in only)
+    problems += [
         f"agent {agent.id!r} cannot be served: a path cannot have its id" for agent in served if "/" in agent.id
     ]
     if problems or not served:
         raise ConfigurationError(problems or ["there is no agent to serve: name one"])
     return served
+
+
+def _served_agent(agent: Agent) -> ServedAgent:
+    return ServedAgent(agent.id, agent.description, tuple(_served_tool(tool) for tool in agent.tools))
 
 
 def _served_tool(tool: Tool | str) -> ServedTool:

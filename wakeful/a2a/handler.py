@@ -50,6 +50,8 @@ from wakeful.contract.errors import ChangeRefused, NoAnswer
 REQUEST = "request"
 """Under which key the state of a call has the HTTP request."""
 
+NO_PUSH = "push notifications are not supported: subscribe to the task, or get it; it outlives this server and every connection"
+
 CANCELLED_WITHIN_SECONDS = 30.0
 """How long a cancel waits for the end of its run; a tool may notice it late."""
 
@@ -154,29 +156,31 @@ class WakefulRequestHandler(RequestHandler):
     async def on_create_task_push_notification_config(
         self, params: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        raise PushNotificationNotSupportedError
+        raise PushNotificationNotSupportedError(NO_PUSH)
 
     @override
     async def on_get_task_push_notification_config(
         self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        raise PushNotificationNotSupportedError
+        raise PushNotificationNotSupportedError(NO_PUSH)
 
     @override
     async def on_list_task_push_notification_configs(
         self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
     ) -> ListTaskPushNotificationConfigsResponse:
-        raise PushNotificationNotSupportedError
+        raise PushNotificationNotSupportedError(NO_PUSH)
 
     @override
     async def on_delete_task_push_notification_config(
         self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> None:
-        raise PushNotificationNotSupportedError
+        raise PushNotificationNotSupportedError(NO_PUSH)
 
     async def _send(self, params: SendMessageRequest, context: ServerCallContext, *, live: bool) -> Turn:
         agent = self._agent(context)
         message = params.message
+        if params.configuration.HasField("task_push_notification_config"):
+            raise PushNotificationNotSupportedError(NO_PUSH)
         if message.task_id:
             return await self._sender.reply(message, live=live)
         return await self._sender.begin(agent.id, message, live=live)
@@ -218,16 +222,14 @@ class WakefulRequestHandler(RequestHandler):
                     turn.task = follower.task
 
         following = asyncio.create_task(follow())
-        request = context.state.get(REQUEST)
-        gone = asyncio.create_task(_disconnected(request)) if isinstance(request, Request) else None
+        gone = asyncio.create_task(_disconnected(context.state[REQUEST]))
         try:
-            await asyncio.wait({following, gone} - {None}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({following, gone}, return_when=asyncio.FIRST_COMPLETED)
             if following.done():
                 await following
         finally:
             following.cancel()
-            if gone is not None:
-                gone.cancel()
+            gone.cancel()
         turn.task = follower.task
 
     async def _cancel(self, turn: Turn) -> None:

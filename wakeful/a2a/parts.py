@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from a2a.types import Message, Part, Role
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError
 from google.protobuf.json_format import MessageToDict, ParseDict
-from google.protobuf.struct_pb2 import Value
+from google.protobuf.struct_pb2 import Struct
 from pydantic import JsonValue
 
 from wakeful.contract import messages
@@ -56,7 +56,8 @@ def data_of(part: Part) -> JsonValue:
 
 def data_part(value: JsonValue) -> Part:
     """A part that holds a JSON value."""
-    return Part(data=ParseDict(value, Value()), media_type="application/json")
+    parsed = ParseDict({"value": value}, Struct()).fields["value"]
+    return Part(data=parsed, media_type="application/json")
 
 
 def a2a_message(message: messages.Message, *, task_id: str, context_id: str) -> Message:

@@ -1,13 +1,9 @@
-"""Serve an ASGI application over HTTP until it is to stop, with uvicorn."""
+"""Listen on an address, and serve an ASGI application there with uvicorn until it is to stop."""
 
 import asyncio
-import contextlib
+import ipaddress
 import socket
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
-
-import uvicorn
-from typing_extensions import override
 
 from wakeful.contract.errors import ConfigurationError
 
@@ -31,26 +27,30 @@ def listen(host: str, port: int) -> socket.socket:
         raise ConfigurationError([f"cannot listen on {host!r}, port {port}: {error.strerror}"]) from error
 
 
-async def serve(app: "ASGIApp", listening: socket.socket, *, until: asyncio.Event) -> None:
+async def serve_app(app: "ASGIApp", listening: socket.socket, *, until: asyncio.Event) -> None:
     """Serve until the event is set."""
+    import uvicorn  # of the extra, whose absence `wakeful.a2a.app` reports
+
     config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=GRACE_SECONDS)
-    server = _Server(config)
-    stopping = asyncio.create_task(_stop(server, until))
+    server = uvicorn.Server(config)
+
+    async def stop() -> None:
+        await until.wait()
+        server.should_exit = True
+
+    stopping = asyncio.create_task(stop())
     try:
-        await server.serve(sockets=[listening])
+        # Not `serve`: that would take the signals, which are the program's.
+        await server._serve(sockets=[listening])
     finally:
         stopping.cancel()
 
 
-class _Server(uvicorn.Server):
-    """Leaves signals to the program."""
-
-    @override
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-async def _stop(server: uvicorn.Server, until: asyncio.Event) -> None:
-    await until.wait()
-    server.should_exit = True
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
