@@ -231,18 +231,21 @@ async def test_a_client_subscribes_again_after_the_server_was_restarted(
                     task_id = event.task.id
                     break
         await until_status(client, thread_id, RunStatus.WAITING)
-    async with Client(client.temporal) as another, serving(another) as url:
-        async with calling(url, thread_id, binding=binding, streaming=True) as caller:
-            subscribed = caller.official.subscribe(SubscribeToTaskRequest(id=task_id))
-            async with asyncio.timeout(BOUND_SECONDS):
-                first = await anext(subscribed)
-                assert (first.task.id, first.task.status.state) == (task_id, INPUT_REQUIRED)
-                await client.decide(thread_id, "1-1", "resume", result="by a person")
-                rest = [event async for event in subscribed]
-            assert states(rest) == [WORKING, COMPLETED]
-            assert "by a person" in streamed_text(rest)
-            with pytest.raises(UnsupportedOperationError, match="has ended"):
-                await anext(caller.official.subscribe(SubscribeToTaskRequest(id=task_id)))
+    async with (
+        Client(client.temporal) as another,
+        serving(another) as url,
+        calling(url, thread_id, binding=binding, streaming=True) as caller,
+    ):
+        subscribed = caller.official.subscribe(SubscribeToTaskRequest(id=task_id))
+        async with asyncio.timeout(BOUND_SECONDS):
+            first = await anext(subscribed)
+            assert (first.task.id, first.task.status.state) == (task_id, INPUT_REQUIRED)
+            await client.decide(thread_id, "1-1", "resume", result="by a person")
+            rest = [event async for event in subscribed]
+        assert states(rest) == [WORKING, COMPLETED]
+        assert "by a person" in streamed_text(rest)
+        with pytest.raises(UnsupportedOperationError, match="has ended"):
+            await anext(caller.official.subscribe(SubscribeToTaskRequest(id=task_id)))
 
 
 async def test_a_task_is_there_before_a_worker_takes_it(temporal: object, client: Client, thread_id: str) -> None:

@@ -83,11 +83,13 @@ def card(agents: Sequence[ServedAgent], *, url: str, has_token: bool, extended: 
     """
     first = agents[0]
     is_one = len(agents) == 1
+    # Of several interfaces, some clients take the first and others the last (a2a-js 1.3): both are the first agent's.
+    addressed = agents if is_one else (*agents, first)
     made = AgentCard(
         name=first.id if is_one else "wakeful",
         description=_description(first) if is_one else f"{len(agents)} agents: {', '.join(it.id for it in agents)}",
         version=VERSION,
-        supported_interfaces=[_interface(agent, url, binding) for agent in agents for binding in BINDINGS],
+        supported_interfaces=[_interface(agent, url, binding) for agent in addressed for binding in BINDINGS],
         capabilities=AgentCapabilities(streaming=True, push_notifications=False, extended_agent_card=has_token),
         default_input_modes=INPUT_MODES,
         default_output_modes=OUTPUT_MODES,

@@ -50,7 +50,7 @@ from wakeful.contract.errors import ChangeRefused, NoAnswer
 REQUEST = "request"
 """Under which key the state of a call has the HTTP request."""
 
-NO_PUSH = "push notifications are not supported: subscribe to the task, or get it; it outlives this server and every connection"
+NO_PUSH = "there are no push notifications: subscribe to the task, or get it, whenever and from wherever you like"
 
 CANCELLED_WITHIN_SECONDS = 30.0
 """How long a cancel waits for the end of its run; a tool may notice it late."""
