@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from wakeful.client.client import Client
     from wakeful.registry.registry import Registry
 
+__all__ = ["TOKEN_VARIABLE", "app"]
+
 TOKEN_VARIABLE = "WAKEFUL_A2A_TOKEN"
 """The environment variable that holds the bearer token of the clients."""
 
