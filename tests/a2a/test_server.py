@@ -26,7 +26,7 @@ from a2a.utils.errors import (
 )
 
 from tests.a2a.conftest import calling, serving, text_of
-from tests.support.waiting import BOUND_SECONDS, until_status
+from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful.a2a.parts import data_part
 from wakeful.client.client import Client
 from wakeful.contract.runs import RunStatus
@@ -220,9 +220,8 @@ async def test_a_gate_that_blocks_rejects_the_task(url: str, thread_id: str) -> 
     assert task.status.message.parts[0].text == "thirteen is never paid"
 
 
-async def test_a_client_subscribes_again_after_the_server_was_restarted(
-    client: Client, binding: TransportProtocol, thread_id: str
-) -> None:
+async def test_a_client_subscribes_again_after_the_server_was_restarted(client: Client, thread_id: str) -> None:
+    binding = TransportProtocol.HTTP_JSON
     async with serving(client) as url:
         async with calling(url, thread_id, binding=binding, streaming=True) as caller:
             request = caller.request("approve")
@@ -262,8 +261,8 @@ async def test_a_task_is_there_before_a_worker_takes_it(temporal: object, client
     await client.temporal.get_workflow_handle(thread_id).terminate()
 
 
-async def test_tasks_that_are_not_there_are_not_found(url: str, binding: TransportProtocol, thread_id: str) -> None:
-    async with calling(url, thread_id, binding=binding, streaming=True) as caller:
+async def test_tasks_that_are_not_there_are_not_found(url: str, thread_id: str) -> None:
+    async with calling(url, thread_id, streaming=True) as caller:
         known = (await caller.stream(caller.request("hello")))[0].task.id
         thread, _, digest = known.rpartition(".")
         for id in ("nonsense", f"{thread}-no.{digest}", f"{thread}.{'0' * len(digest)}"):
@@ -294,10 +293,8 @@ async def test_threads_that_were_not_opened_over_a2a_are_not_shown(url: str, cli
                 await stranger.get(opened.id)
 
 
-async def test_malformed_requests_are_refused_with_what_is_wrong(
-    url: str, binding: TransportProtocol, thread_id: str
-) -> None:
-    async with calling(url, thread_id, binding=binding) as caller:
+async def test_malformed_requests_are_refused_with_what_is_wrong(url: str, thread_id: str) -> None:
+    async with calling(url, thread_id) as caller:
         for context_id, problem in (("line\nbreak", "control characters"), ("x" * 201, "201 bytes")):
             with pytest.raises(InvalidParamsError, match=problem):
                 await caller.task(caller.request("hello", context_id=context_id))
@@ -359,3 +356,20 @@ async def test_a_thread_that_is_terminated_fails_its_task(url: str, client: Clie
         await client.temporal.get_workflow_handle(thread_id).terminate("by hand")
         failed = await caller.until(asked.id, TaskState.TASK_STATE_FAILED)
     assert "terminated" in failed.status.message.parts[0].text
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_nothing_follows_a_task_whose_client_has_gone(
+    url: str, client: Client, thread_id: str, streaming: bool
+) -> None:
+    async with calling(url, thread_id, streaming=streaming) as caller:
+        sending = asyncio.create_task(caller.stream(caller.request("linger")))
+        await until(client, thread_id, lambda view: bool(view.calls))
+        sending.cancel()
+        await asyncio.wait({sending})
+    async with asyncio.timeout(BOUND_SECONDS), calling(url, thread_id) as caller:
+        while any("TreeWatcher" in repr(task.get_coro()) for task in asyncio.all_tasks()):
+            await asyncio.sleep(0.05)
+        (task,) = (await caller.official.list_tasks(ListTasksRequest(context_id=thread_id))).tasks
+        assert task.status.state == WORKING
+        await caller.official.cancel_task(CancelTaskRequest(id=task.id))

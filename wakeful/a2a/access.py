@@ -22,7 +22,7 @@ class Access:
         self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        if scope["type"] != "http" or scope["path"].endswith(AGENT_CARD_WELL_KNOWN_PATH):
+        if scope["type"] != "http" or _is_for_card(scope):
             await self._app(scope, receive, send)
         elif self._token is None and not is_loopback((scope.get("client") or ("",))[0]):
             await _refusal(403, NO_TOKEN)(scope, receive, send)
@@ -30,6 +30,11 @@ class Access:
             await _refusal(401, "the bearer token is missing or wrong")(scope, receive, send)
         else:
             await self._app(scope, receive, send)
+
+
+def _is_for_card(scope: "Scope") -> bool:
+    path: str = scope["path"]
+    return scope["method"] in ("GET", "HEAD") and path.endswith(AGENT_CARD_WELL_KNOWN_PATH)
 
 
 def _bearer(scope: "Scope") -> bytes:

@@ -41,7 +41,7 @@ class TaskFollower:
         is_rewound = True
         while is_rewound:
             is_rewound = False
-            async with aclosing(self._records()) as records:
+            async with aclosing(self._watch()) as records:
                 async for record in records:
                     if is_rewound := _is_rewind(record):
                         break
@@ -52,10 +52,11 @@ class TaskFollower:
             if is_rewound:
                 yield await self._read_again()
 
-    async def _records(self) -> AsyncGenerator[EventRecord, None]:
+    def _watch(self) -> AsyncGenerator[EventRecord, None]:
         after = self._tree.positions
-        async for record in self._client.watch(self._ref.thread_id, after=after, live=True, descendants=True):
-            yield record
+        records = self._client.watch(self._ref.thread_id, after=after, live=True, descendants=True)
+        assert isinstance(records, AsyncGenerator)  # to be closed when the client has gone
+        return records
 
     async def _on_record(self, record: EventRecord) -> list[TaskEvent]:
         """What a record of the thread, or of a delegate, changes."""

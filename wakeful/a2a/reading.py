@@ -126,12 +126,13 @@ class TaskReader:
             for written in recent.submission.messages:
                 if written.id is not None and written.id not in {*tree.root.messages, *found}:
                     ref = TaskRef(tree.thread_id, written.id)
-                    task = await self._unhandled_task(ref, written.as_message(written.id), recent.at)
+                    task = await self._unhandled_task(tree, ref, written.as_message(written.id), recent.at)
                     found[written.id] = FoundTask(ref, task)
         return list(found.values())
 
-    async def _unhandled_task(self, ref: TaskRef, message: Message, at: int) -> Task:
-        outcome = await self.outcome(ref.thread_id, ref.message_id)
+    async def _unhandled_task(self, tree: TreeRecord, ref: TaskRef, message: Message, at: int) -> Task:
+        # A thread that no worker has started has refused nothing, and would be waited for.
+        outcome = await self.outcome(ref.thread_id, ref.message_id) if tree.root.runs else None
         if outcome is None or outcome.status is not OutcomeStatus.REFUSED:
             return waiting_task(ref, message, at)
         return waiting_task(ref, message, at, state=TaskState.TASK_STATE_REJECTED, reason=outcome.reason)
