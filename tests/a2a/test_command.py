@@ -2,18 +2,21 @@
 
 import asyncio
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from a2a.types import TaskState
+from a2a.types import SubscribeToTaskRequest, TaskState
 from temporalio.client import Client as TemporalClient
 
 from tests.a2a.conftest import calling, serving, text_of
 from tests.support.processes import ROOT, WAKEFUL, wakeful
 from tests.support.subagent_app import delegate, plan, written
-from tests.support.waiting import BOUND_SECONDS
+from tests.support.waiting import BOUND_SECONDS, until
+from wakeful.a2a import app
 from wakeful.client.client import Client
+from wakeful.contract.errors import ConfigurationError
 
 
 @asynccontextmanager
@@ -40,13 +43,31 @@ async def test_the_command_serves_agents_that_it_does_not_have_itself(
     client: Client, temporal: TemporalClient, thread_id: str
 ) -> None:
     address = temporal.service_client.config.target_host
-    async with (
-        served("--address", address, "--agent", "tester=Does what tests ask.") as url,
-        calling(url, thread_id) as caller,
-    ):
-        assert text_of(await caller.task(caller.request("add"))) == "the sum is 5"
-        card = (await caller.http.get(f"{url}/.well-known/agent-card.json")).json()
+    async with served("--address", address, "--agent", "tester=Does what tests ask.") as url:
+        async with calling(url, thread_id) as caller:
+            assert text_of(await caller.task(caller.request("add"))) == "the sum is 5"
+            card = (await caller.http.get(f"{url}/.well-known/agent-card.json")).json()
+        # A client that is connected does not keep the server from stopping.
+        streaming = asyncio.create_task(_stream(url, f"{thread_id}-streamed"))
+        await until(client, f"{thread_id}-streamed", lambda view: bool(view.pending))
+    streaming.cancel()
     assert (card["name"], card["description"]) == ("tester", "Does what tests ask.")
+
+
+async def _stream(url: str, context_id: str) -> None:
+    async with calling(url, context_id, streaming=True) as caller:
+        (asked, *_) = await caller.stream(caller.request("approve"))
+        async for _ in caller.official.subscribe(SubscribeToTaskRequest(id=asked.task.id)):
+            pass
+
+
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch, client: Client) -> None:
+    for name in [name for name in sys.modules if name.startswith("wakeful.a2a.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "a2a", None)
+    monkeypatch.setitem(sys.modules, "a2a.server.context", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'wakeful\[a2a\]'"):
+        app(client, agents={"tester": ""}, url="http://127.0.0.1")
 
 
 @pytest.mark.parametrize(

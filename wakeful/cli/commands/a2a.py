@@ -10,6 +10,7 @@ import typer
 
 from wakeful.cli import options
 from wakeful.cli.logs import LogFormat, LogFormatOption, LogLevel, LogLevelOption, log_to_stderr
+from wakeful.cli.process import run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,8 +71,6 @@ def serve(
     The server runs no agent: your workers do. Clients need the bearer token that WAKEFUL_A2A_TOKEN holds; without one,
     the server listens on this machine only.
     """
-    import asyncio
-
     from wakeful.a2a import TOKEN_VARIABLE
     from wakeful.a2a import app as a2a_app
     from wakeful.a2a.listening import is_loopback, listen, serve_app
@@ -97,7 +96,7 @@ def serve(
             await serve_app(served_app, bound, until=stop)
         print("A2A server stopped", flush=True)
 
-    asyncio.run(go())
+    run(go())
 
 
 def _served(
