@@ -25,7 +25,7 @@ from wakeful.contract.errors import ConfigurationError, WakefulError
 from wakeful.contract.runs import NaturalEnd, RunResult
 
 ALL = [
-    *("demo", "dev", "worker", "run", "chat", "send", "queue", "edit", "withdraw"),
+    *("demo", "dev", "worker", "a2a", "run", "chat", "send", "queue", "edit", "withdraw"),
     *("inbox", "approve", "deny", "decide", "permissions", "revoke", "status", "show", "watch"),
     *("tree", "why", "fork", "rewind", "diff", "schedule", "cancel", "close", "delete", "undelivered", "replay"),
 ]

@@ -98,6 +98,7 @@ def test_the_names_in_history_never_change() -> None:
         "TOOL_TASK_RESULT": "task_result",
         "TOOL_SEND_MESSAGE": "send_message",
         "TOOL_RECOVER_MESSAGES": "recover_failed_messages",
+        "ACTION_PERMISSION": "tool:PermissionConfirm",
         "RECIPIENT_NOT_FOUND": "recipient_not_found",
         "RECIPIENT_UNAVAILABLE": "recipient_unavailable",
         "RECIPIENT_OF_OTHER_TENANT": "recipient_of_other_tenant",

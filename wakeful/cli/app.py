@@ -20,6 +20,7 @@ SECTIONS = {
         "demo": "Show a durable run from start to end, on its own server.",
         "dev": "Run a Temporal server, its web UI and a worker, until Ctrl-C.",
         "worker": "Run a worker for your agents, until Ctrl-C or SIGTERM.",
+        "a2a": "Serve agents over the A2A protocol.",
     },
     "Talk": {
         "run": "Start a run, show its events and print its answer.",

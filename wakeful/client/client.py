@@ -38,7 +38,7 @@ from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.mail import UndeliveredMessage
-from wakeful.contract.messages import InputMessage, Message
+from wakeful.contract.messages import ContentBlock, InputMessage, Message
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
 from wakeful.contract.requests import (
@@ -49,7 +49,7 @@ from wakeful.contract.requests import (
     Submission,
     WithdrawRequest,
 )
-from wakeful.contract.runs import OnBusy, OnError, Priority, RunResult, ThreadMode
+from wakeful.contract.runs import Adapter, OnBusy, OnError, Priority, RunResult, ThreadMode
 from wakeful.contract.state import StateView
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, PermissionsView, QueuedMessage, StatusView
@@ -184,7 +184,7 @@ class Client:
     async def send(
         self,
         thread_id: str,
-        text: str,
+        text: str | Sequence[ContentBlock],
         *,
         agent_id: str | None = None,
         on_busy: OnBusy | str = OnBusy.ENQUEUE,
@@ -195,6 +195,7 @@ class Client:
         tenant: str | None = None,
         user: str | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
+        adapter: Adapter | None = None,
     ) -> str:
         """Send a message to a thread in any state: it creates a new thread and wakes a closed one.
 
@@ -202,12 +203,14 @@ class Client:
         this waits until it is closed, and wakes it.
 
         Args:
+            text: the message; or its blocks, such as pictures and documents.
             confirm: wait until the thread has handled the message, to see a refusal.
             live: you watch the run that reads the message while models write its answers, as for `start`.
             tenant: yours. A new thread belongs to it, and a thread of another tenant refuses the message; without one,
                 the message counts as the thread's own.
             user: the user for whom the run acts that the message begins.
             metadata: what tools, hooks, gates and permission rules of that run can read.
+            adapter: the protocol by which the message came, for the identity of that run.
 
         Raises:
             CallerError: the message is too large, or the thread is new and `agent_id` does not say which agent answers.
@@ -219,7 +222,7 @@ class Client:
         check_thread_id(thread_id)
         message_id = message_id or uuid.uuid4().hex
         with rejecting_invalid():
-            message = InputMessage(content=text, id=message_id)
+            message = InputMessage(content=text if isinstance(text, str) else tuple(text), id=message_id)
             submission = Submission(
                 input=(message,),
                 on_busy=OnBusy(on_busy),
@@ -229,8 +232,10 @@ class Client:
                 tenant=tenant,
                 user=user,
                 metadata=dict(metadata or {}),
+                adapter=adapter,
             )
-        signal = WakeSignal(names.SIGNAL_SUBMIT, submission, agent_id, text[:TITLE_LENGTH], tenant)
+        title = message.as_message(message_id).text[:TITLE_LENGTH]
+        signal = WakeSignal(names.SIGNAL_SUBMIT, submission, agent_id, title, tenant)
         with client_span(SPAN_SEND, thread_id=thread_id):
             await signal_or_wake(self.reader, thread_id, signal, queue_of=lambda _closed: self.task_queue)
         if confirm:

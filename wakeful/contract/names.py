@@ -164,6 +164,9 @@ TOOL_RECOVER_MESSAGES = "recover_failed_messages"
 """Names of the tools that the runtime itself performs; the first two are followed by an agent's id, spelled as
 `wakeful/registry/addressing.py` says."""
 
+ACTION_PERMISSION = "tool:PermissionConfirm"
+"""The action of a suspension by which permission rules ask about a call."""
+
 RECIPIENT_NOT_FOUND = "recipient_not_found"
 RECIPIENT_UNAVAILABLE = "recipient_unavailable"
 RECIPIENT_OF_OTHER_TENANT = "recipient_of_other_tenant"

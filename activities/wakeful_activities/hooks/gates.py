@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from wakeful.authoring.gate import GateCall, stronger
-from wakeful.contract import ids
+from wakeful.contract import ids, names
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
@@ -104,7 +104,7 @@ def _permission(agent: ResolvedAgent, rules: Sequence[Rule], call: GateCall) -> 
 def _permission_ticket(call: GateCall) -> SuspensionTicket:
     suspension = Suspension(
         id=ids.permission_suspension_id(call.call_id),
-        action="tool:PermissionConfirm",
+        action=names.ACTION_PERMISSION,
         message=f"Permission required for tool '{call.tool_name}'",
         parameters=call.arguments,
     )

@@ -1,0 +1,138 @@
+"""Read the tasks of a thread from Temporal, whether a worker runs or not."""
+
+from collections.abc import Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from a2a.types import Task, TaskState
+from temporalio.client import WorkflowExecutionStatus
+
+from wakeful.a2a.projection import TreeRecord
+from wakeful.a2a.tasks import TaskRef, refs_of, task_of, waiting_task
+from wakeful.client.client import Client
+from wakeful.client.recent_submissions import recent_submissions
+from wakeful.client.wake import describe
+from wakeful.client.watching.heartbeat_feed import HeartbeatFeeds
+from wakeful.client.watching.retrying import OutageReporter, SharedCalls
+from wakeful.client.watching.watcher import WatchContext, Watcher
+from wakeful.contract import names
+from wakeful.contract.errors import CallerError, NoAnswer, ThreadNotFound
+from wakeful.contract.messages import Message
+from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
+from wakeful.contract.runs import Adapter, Errored
+from wakeful.contract.views import OutcomesView
+
+
+class NotShared(CallerError):
+    """The thread was not opened over A2A for one of the agents that are served: clients must not see it."""
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(
+            f"context {thread_id!r} is a thread that was not opened over A2A for an agent of this server: use another "
+            "context id"
+        )
+
+
+@dataclass(frozen=True)
+class FoundTask:
+    """A task, and what names it."""
+
+    ref: TaskRef
+    task: Task
+
+
+class TaskReader:
+    """Reads the tasks of the threads that were opened over A2A for one of these agents, and of no others."""
+
+    def __init__(self, client: Client, agents: Iterable[str], *, tenant: str | None) -> None:
+        self._client = client
+        self._agents = frozenset(agents)
+        self._tenant = tenant
+
+    async def tree(self, thread_id: str, *, with_ended: bool = False) -> TreeRecord | None:
+        """The record of a thread; None if there is none.
+
+        Args:
+            with_ended: also read the delegates whose calls have ended.
+
+        Raises:
+            NotShared: it is not one that may be shown.
+        """
+        described = await describe(self._client.temporal, thread_id)
+        if described is None:
+            return None
+        tree = TreeRecord(thread_id)
+        await self._read(tree, thread_id, with_ended=with_ended)
+        if described.status is not WorkflowExecutionStatus.RUNNING and described.close_time is not None:
+            # It was closed before its events were read: a run without an end was ended from outside.
+            how = described.status.name.lower() if described.status is not None else "closed"
+            at = int(described.close_time.timestamp() * 1000)
+            tree.root.end(Errored(value=f"the thread was {how} in Temporal"), at)
+        if not await self._may_show(tree):
+            raise NotShared(thread_id)
+        return tree
+
+    async def find(self, tree: TreeRecord, id: str) -> FoundTask | None:
+        """The task with this id."""
+        for message_id in tree.root.messages:
+            ref = TaskRef(tree.thread_id, message_id)
+            if ref.id == id:
+                task = task_of(tree, ref)
+                return FoundTask(ref, task) if task is not None else None
+        return next((found for found in await self._unhandled(tree) if found.ref.id == id), None)
+
+    async def tasks(self, tree: TreeRecord) -> list[Task]:
+        """All tasks of a thread, the oldest first."""
+        known = [task for ref in refs_of(tree) if (task := task_of(tree, ref)) is not None]
+        return [*known, *(found.task for found in await self._unhandled(tree))]
+
+    async def outcome(self, thread_id: str, id: str) -> Outcome | None:
+        """What became of the message or the decision with this id; None if the thread does not know it."""
+        request = {"ids": [id]}
+        try:
+            view = await self._client.reader.query(thread_id, names.QUERY_OUTCOMES, OutcomesView, request)
+        except (NoAnswer, ThreadNotFound):  # no worker has started or restored it
+            return None
+        return next((outcome for outcome in view.outcomes if outcome.id == remembered_id(id)), None)
+
+    async def _read(self, tree: TreeRecord, thread_id: str, *, with_ended: bool) -> None:
+        thread = tree.thread(thread_id)
+        context = WatchContext(self._client.reader, SharedCalls(), HeartbeatFeeds(), OutageReporter(None))
+        watcher = Watcher(context, thread_id, after=0, live=False, stop_at_newest=True)
+        async with aclosing(watcher.records()) as records:
+            async for record in records:
+                thread.on_record(record)
+        for delegate in sorted(thread.all_delegates if with_ended else thread.delegates.values()):
+            try:
+                await self._read(tree, delegate, with_ended=with_ended)
+            except ThreadNotFound:  # its parent names it a moment before it is started, and may outlive it
+                continue
+
+    async def _may_show(self, tree: TreeRecord) -> bool:
+        if tree.root.runs:
+            first = tree.root.runs[0].identity
+            is_own = first.adapter is Adapter.A2A and first.agent_id in self._agents
+            return is_own and first.tenant == self._tenant
+        submissions = [recent.submission for recent in await recent_submissions(self._client.temporal, tree.thread_id)]
+        is_own = bool(submissions) and submissions[0].adapter is Adapter.A2A and submissions[0].agent_id in self._agents
+        return is_own and submissions[0].tenant == self._tenant
+
+    async def _unhandled(self, tree: TreeRecord) -> list[FoundTask]:
+        """The tasks of messages that no worker has handled, and of those that the thread has refused."""
+        found = dict[str, FoundTask]()
+        for recent in await recent_submissions(self._client.temporal, tree.thread_id):
+            if recent.submission.adapter is not Adapter.A2A:
+                continue
+            for written in recent.submission.messages:
+                if written.id is not None and written.id not in {*tree.root.messages, *found}:
+                    ref = TaskRef(tree.thread_id, written.id)
+                    task = await self._unhandled_task(tree, ref, written.as_message(written.id), recent.at)
+                    found[written.id] = FoundTask(ref, task)
+        return list(found.values())
+
+    async def _unhandled_task(self, tree: TreeRecord, ref: TaskRef, message: Message, at: int) -> Task:
+        # A thread that no worker has started has refused nothing, and would be waited for.
+        outcome = await self.outcome(ref.thread_id, ref.message_id) if tree.root.runs else None
+        if outcome is None or outcome.status is not OutcomeStatus.REFUSED:
+            return waiting_task(ref, message, at)
+        return waiting_task(ref, message, at, state=TaskState.TASK_STATE_REJECTED, reason=outcome.reason)

@@ -1,0 +1,217 @@
+"""Tasks as A2A shows them: made of the record of a thread. Pure.
+
+A task is a run, named by a message that the run has read. Until a run reads the message, the task is submitted.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from a2a.types import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
+from google.protobuf.timestamp_pb2 import Timestamp
+from pydantic import JsonValue
+
+from wakeful.a2a.parts import a2a_message, data_part
+from wakeful.a2a.projection import Phase, RunRecord, TreeRecord, WaitingCall
+from wakeful.a2a.task_ids import task_id
+from wakeful.contract import messages
+from wakeful.contract.decisions import SuspensionTicket
+from wakeful.contract.names import ACTION_PERMISSION
+from wakeful.contract.runs import Blocked, Cancelled, Errored, StopDetail, Stopped, Termination
+
+RESPONSE = "response"
+"""The id of the artifact that has the answer of a run."""
+
+TERMINAL = frozenset(
+    {
+        TaskState.TASK_STATE_COMPLETED,
+        TaskState.TASK_STATE_FAILED,
+        TaskState.TASK_STATE_CANCELED,
+        TaskState.TASK_STATE_REJECTED,
+    }
+)
+INTERRUPTED = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED})
+SETTLED = TERMINAL | INTERRUPTED
+"""The states in which a client is not kept waiting."""
+
+
+@dataclass(frozen=True)
+class TaskRef:
+    """A task: its thread and the message that names it."""
+
+    thread_id: str
+    message_id: str
+
+    @property
+    def id(self) -> str:
+        return task_id(self.thread_id, self.message_id)
+
+
+def task_of(tree: TreeRecord, ref: TaskRef) -> Task | None:
+    """The task that a message names; None if the thread does not know the message, or it did not come over A2A."""
+    run = tree.root.run_of(ref.message_id)
+    message = tree.root.messages.get(ref.message_id)
+    if run is None:
+        if message is None:
+            return None
+        at = tree.root.withdrawn.get(ref.message_id)
+        if at is not None:
+            return waiting_task(ref, message, at, state=TaskState.TASK_STATE_CANCELED, reason="it was withdrawn")
+        return waiting_task(ref, message, tree.root.received_at[ref.message_id])
+    if not run.is_over_a2a:
+        return None
+    task = Task(
+        id=ref.id,
+        context_id=ref.thread_id,
+        status=_status(tree, run, ref),
+        artifacts=artifacts_of(run),
+        history=[_history_message(tree, id, ref) for id in run.message_ids if id in tree.root.messages],
+    )
+    task.metadata.update({"run_id": run.identity.run_id, "agent_id": run.identity.agent_id})
+    return task
+
+
+def refs_of(tree: TreeRecord) -> Iterator[TaskRef]:
+    """The tasks of a thread: one for each run that came over A2A, and one for each message that no run has read."""
+    for run in tree.root.runs:
+        if run.is_over_a2a and run.message_ids:
+            yield TaskRef(tree.thread_id, run.message_ids[0])
+    for message_id in tree.root.messages:
+        if tree.root.run_of(message_id) is None:
+            yield TaskRef(tree.thread_id, message_id)
+
+
+def waiting_task(
+    ref: TaskRef,
+    message: messages.Message,
+    at: int,
+    *,
+    state: TaskState = TaskState.TASK_STATE_SUBMITTED,
+    reason: str | None = None,
+) -> Task:
+    """The task of a message that no run has read, at this time."""
+    sent = a2a_message(message, task_id=ref.id, context_id=ref.thread_id)
+    status = TaskStatus(
+        state=state, timestamp=timestamp(at), message=_note(ref.id, ref.thread_id, reason) if reason else None
+    )
+    return Task(id=ref.id, context_id=ref.thread_id, status=status, history=[sent])
+
+
+def rejected(task: Task, reason: str) -> Task:
+    """The task of a message that its thread has refused."""
+    refused = Task()
+    refused.CopyFrom(task)
+    message = _note(task.id, task.context_id, reason)
+    refused.status.CopyFrom(TaskStatus(state=TaskState.TASK_STATE_REJECTED, message=message))
+    refused.status.timestamp.GetCurrentTime()
+    return refused
+
+
+def artifacts_of(run: RunRecord) -> list[Artifact]:
+    """The answer of a run that has ended."""
+    if run.phase is not Phase.DONE or run.summary is None or not run.summary.response:
+        return []
+    parts = [Part(text=run.summary.response, media_type="text/plain")]
+    if run.summary.output is not None:
+        parts.append(data_part(run.summary.output))
+    return [Artifact(artifact_id=RESPONSE, name=RESPONSE, parts=parts)]
+
+
+def state_of(termination: Termination | None) -> TaskState:
+    """The state of a run that has ended (B-714)."""
+    match termination:
+        case Cancelled():
+            return TaskState.TASK_STATE_CANCELED
+        case Blocked():
+            return TaskState.TASK_STATE_REJECTED
+        case Errored():
+            return TaskState.TASK_STATE_FAILED
+        case _:
+            return TaskState.TASK_STATE_COMPLETED
+
+
+def is_about_auth(ticket: SuspensionTicket) -> bool:
+    """Whether a call waits for a permission, or a remote agent behind it for a sign-in."""
+    arguments = ticket.pending.arguments
+    is_remote_auth = isinstance(arguments, dict) and (ticket.pending.name, arguments.get("kind")) == REMOTE_AUTH
+    return ticket.suspension.action == ACTION_PERMISSION or is_remote_auth
+
+
+REMOTE_AUTH = ("remote_input", "auth")
+"""The tool by which a remote agent of ours asks, and the kind of its question if it asks for authorisation."""
+
+
+def timestamp(at: int) -> Timestamp:
+    """A time in milliseconds since 1970."""
+    time = Timestamp()
+    time.FromMilliseconds(at)
+    return time
+
+
+def _status(tree: TreeRecord, run: RunRecord, ref: TaskRef) -> TaskStatus:
+    status = TaskStatus(state=TaskState.TASK_STATE_WORKING, timestamp=timestamp(run.at))
+    match run.phase:
+        case Phase.CREATED:
+            status.state = TaskState.TASK_STATE_SUBMITTED
+        case Phase.DONE:
+            status.state = state_of(run.termination)
+            if (reason := _reason(run)) is not None:
+                status.message.CopyFrom(_note(ref.id, ref.thread_id, reason))
+        case _ if run is tree.root.newest and (waiting := tree.waiting()):
+            is_auth = is_about_auth(waiting[0].ticket)
+            status.state = TaskState.TASK_STATE_AUTH_REQUIRED if is_auth else TaskState.TASK_STATE_INPUT_REQUIRED
+            status.message.CopyFrom(question(ref, waiting[0]))
+        case _:
+            pass
+    return status
+
+
+def question(ref: TaskRef, call: WaitingCall) -> Message:
+    """What a suspended call asks: a text for people, and its call for programs."""
+    ticket = call.ticket
+    asked, suspension = ticket.pending, ticket.suspension
+    facts: dict[str, JsonValue] = {
+        "kind": "auth" if is_about_auth(ticket) else "input",
+        "action": suspension.action,
+        "call_id": asked.id,
+        "tool": asked.name,
+        "arguments": asked.arguments,
+    }
+    if suspension.response_schema is not None:
+        facts["response_schema"] = suspension.response_schema
+    if ticket.expires_at is not None:
+        facts["expires_at"] = ticket.expires_at
+    parts = [Part(text=_question_text(ticket), media_type="text/plain"), data_part(facts)]
+    id = f"{ref.id}:{suspension.id}"
+    return Message(message_id=id, task_id=ref.id, context_id=ref.thread_id, role=Role.ROLE_AGENT, parts=parts)
+
+
+def _question_text(ticket: SuspensionTicket) -> str:
+    if ticket.suspension.message:
+        return ticket.suspension.message
+    arguments = ticket.pending.arguments
+    asked = arguments.get("question") if isinstance(arguments, dict) else None
+    return asked if isinstance(asked, str) else f"The tool {ticket.pending.name!r} waits for its result."
+
+
+def _reason(run: RunRecord) -> str | None:
+    """Why a run ended as it did, if not naturally."""
+    detail = run.summary.detail if run.summary is not None else None
+    match run.termination:
+        case Errored(value=text) | Blocked(value=text):
+            return text
+        case Stopped(value=StopDetail(code=code, detail=why)):
+            return f"stopped: {why or code}"
+        case Cancelled():
+            return detail or "it was cancelled"
+        case _:
+            return None
+
+
+def _note(task_id: str, context_id: str, text: str) -> Message:
+    parts = [Part(text=text, media_type="text/plain")]
+    id = f"{task_id}:status"
+    return Message(message_id=id, task_id=task_id, context_id=context_id, role=Role.ROLE_AGENT, parts=parts)
+
+
+def _history_message(tree: TreeRecord, message_id: str, ref: TaskRef) -> Message:
+    return a2a_message(tree.root.messages[message_id], task_id=ref.id, context_id=ref.thread_id)
