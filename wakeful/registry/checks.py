@@ -24,6 +24,7 @@ from wakeful.registry.agent_files import location_of, read_agents
 from wakeful.registry.content import BUILT_IN_PROVIDERS, RegistryContent, RegistryParts, matches, output_spec
 from wakeful.registry.located_files import Problem
 from wakeful.registry.plugin_bindings import declared_keys, plugin_problems, usage_problems
+from wakeful.registry.remote_agents import remote_problems
 from wakeful.registry.runtime_tools import runtime_tools, subagent_problems
 
 SUBAGENT_FIELDS = ("delegates", "spawns", "handoffs")
@@ -150,6 +151,9 @@ def _lifespan_problems(lifespan: Lifespan | None, content: RegistryContent) -> I
 
 def _usage_problems(agents: Sequence[Agent], known: RegistryContent, *, all_are_known: bool) -> Iterator[Problem]:
     for agent in agents:
+        if agent.endpoint is not None:
+            yield from remote_problems(agent)
+            continue
         yield from _name_problems(agent, known)
         yield from _subagent_problems(agent, known, all_are_known=all_are_known)
         yield from _permission_problems(agent)
