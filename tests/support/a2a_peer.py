@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 
 import uvicorn
@@ -11,7 +11,7 @@ from a2a.helpers.proto_helpers import new_task_from_user_message, new_text_messa
 from a2a.server.agent_execution.agent_executor import AgentExecutor
 from a2a.server.agent_execution.context import RequestContext
 from a2a.server.context import ServerCallContext
-from a2a.server.events.event_queue_v2 import EventQueue
+from a2a.server.events import EventQueue
 from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes.agent_card_routes import create_agent_card_routes
 from a2a.server.routes.jsonrpc_routes import create_jsonrpc_routes
@@ -65,8 +65,8 @@ class Peer:
     """It answers with 503."""
     token: str | None = None
     """It accepts no other bearer token, and quotes a wrong one."""
-    after_send: Callable[[], Awaitable[None]] | None = None
-    """Awaited once a message has arrived, before it is answered."""
+    echo: str = ""
+    """What it says when it is asked to echo."""
     released: asyncio.Event = field(default_factory=asyncio.Event)
     """Until then, the agent works."""
 
@@ -101,8 +101,6 @@ class Agent(AgentExecutor):
         text = context.get_user_input()
         task_id, context_id = context.task_id or "", context.context_id or ""
         self._peer.ledger.append(Entry("message", task_id, context_id, message.message_id, text))
-        if self._peer.after_send is not None:
-            await self._peer.after_send()
         verb, _, rest = text.strip().splitlines()[-1].partition(" ")
         if verb == "message":
             await event_queue.enqueue_event(new_text_message(rest, context_id=context_id))
@@ -138,6 +136,8 @@ class Agent(AgentExecutor):
             case "data":
                 await updater.add_artifact([Part(data=ParseDict({"city": rest, "degrees": 7}, Value()))])
                 await updater.complete()
+            case "echo":
+                await self._end(updater, f"it is {self._peer.echo}")
             case _:
                 await self._end(updater, rest)
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from pydantic import JsonValue
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
@@ -221,7 +222,7 @@ class RemoteCall:
         """The question as a call, which waits for a decision; the next step sends the decision to the same task."""
         work = ids.parse_work(activity.info().activity_id)
         label = ids.step_label(work.step if isinstance(work, ids.Infer) else 0, self._input.lineage)
-        arguments = {
+        arguments: dict[str, JsonValue] = {
             "question": snapshot.status_text or snapshot.text,
             "kind": "auth" if snapshot.state is RemoteState.AUTH_REQUIRED else "input",
             "task_id": snapshot.task_id,

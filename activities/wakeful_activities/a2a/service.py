@@ -6,7 +6,7 @@ The SDK's errors are translated here, once: the rest knows only `RemoteError`, w
 import asyncio
 import base64
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 from urllib.parse import urlsplit
@@ -124,7 +124,7 @@ class RemoteService:
                 fold.add(event)
         return self._checked(fold.snapshot)
 
-    async def follow(self, task_id: str) -> AsyncIterator[RemoteSnapshot]:
+    async def follow(self, task_id: str) -> AsyncGenerator[RemoteSnapshot]:
         """The task as it changes, until the service ends the stream.
 
         Raises:
