@@ -88,6 +88,10 @@ RecordedEndpoint = Annotated[Endpoint, BeforeValidator(_known_settings)]
 """An endpoint as history records it: an older worker ignores settings that it does not know."""
 
 
+REMOTE_TASK = "remote-task"
+"""The type of the activity snapshots that show watchers the task of a remote agent."""
+
+
 class RemoteState(StrEnum):
     """The state of a remote task, in the words of the A2A protocol."""
 

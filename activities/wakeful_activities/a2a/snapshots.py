@@ -137,7 +137,7 @@ def _described(part: Part) -> str:
     name = part.filename or part.media_type or "file"
     match part.WhichOneof("content"):
         case "data":
-            return json.dumps(_json(part), ensure_ascii=False)
+            return json.dumps(_json(part), ensure_ascii=False, sort_keys=True)  # the library keeps no order
         case "url":
             return f"[{name}]({part.url})"
         case "raw":
