@@ -54,10 +54,11 @@ def test_limits_of_its_calls_can_be_set_here() -> None:
 
 def test_a_file_can_have_a_remote_agent_and_names_the_line_of_a_mistake(tmp_path: Path) -> None:
     file = tmp_path / "weather.toml"
-    file.write_text('id = "weather"\n[endpoint]\nurl = "https://agents.example.com"\ntoken = {env = "TOKEN"}\n')
+    endpoint = 'endpoint = {url = "https://agents.example.com", token = {env = "TOKEN"}}'
+    file.write_text(f"[agent.weather]\n{endpoint}\n")
     resolved = Registry(agent_files=[file]).resolve("weather")
     assert resolved.endpoint == Endpoint(url=URL, token=Secret(env="TOKEN"))
-    file.write_text('id = "weather"\nmodel = "big"\n[endpoint]\nurl = "https://agents.example.com"\n')
+    file.write_text(f'[agent.weather]\nmodel = "big"\n{endpoint}\n')
     with pytest.raises(ConfigurationError, match=r"weather\.toml:2:.*another service decides its model"):
         Registry(agent_files=[file])
 

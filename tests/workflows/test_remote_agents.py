@@ -14,7 +14,9 @@ from tests.support.remote_app import Remote, remote_runtime
 from tests.support.waiting import until, until_status
 from wakeful import FrontendTool, RunStatus, call, say
 from wakeful.client.client import Client
+from wakeful.client.diagnosis.causes import Cause
 from wakeful.contract.model_settings import InferenceOverrides
+from wakeful.contract.remote import RemoteState
 from wakeful.contract.runs import Cancelled, Errored, NaturalEnd, RunResult
 
 Runtime = Callable[..., AbstractAsyncContextManager[Remote]]
@@ -204,3 +206,22 @@ async def test_what_a_remote_agent_cannot_do_is_refused(remote: Runtime, thread_
         refused = "agent 'remote' backend does not support: overrides, frontend_tools"
         assert ended.termination == Errored(value=refused, code="unsupported")
         assert there.peer.ledger == []
+
+
+async def test_a_remote_task_is_shown_truthfully(remote: Runtime, thread_id: str) -> None:
+    async with remote(peer={"streams": False}, poll_seconds=30) as there:
+        await there.client.start("remote", "work hard", thread_id=thread_id)
+        async with asyncio.timeout(60):
+            while (found := await there.client.why(thread_id)).cause is not Cause.REMOTE_WORKING or not found.commands:
+                await asyncio.sleep(0.05)
+        [task_id] = there.peer.tasks
+        assert "waits for remote agent remote, whose task has been " in found.doing
+        assert f"Its task is {task_id} at {there.peer.url}. A worker has asked for it 1 time" in found.why
+        task = (await there.client.tree(thread_id)).remote
+        assert task is not None
+        assert (task.service, task.task_id) == (there.peer.url, task_id)
+        assert task.state in (RemoteState.SUBMITTED, RemoteState.WORKING)
+        assert task.next_poll is not None
+        assert (await there.client.status(thread_id)).doing == f"calling remote agent remote at {there.peer.url}"
+        await there.client.cancel(thread_id)
+        await result(there.client, thread_id)

@@ -15,6 +15,7 @@ import httpx
 from a2a.client.card_resolver import A2ACardResolver
 from a2a.client.client import Client, ClientCallContext, ClientConfig
 from a2a.client.client_factory import ClientFactory
+from a2a.client.errors import A2AClientError, AgentCardResolutionError
 from a2a.types.a2a_pb2 import (
     AgentCard,
     AgentInterface,
@@ -299,7 +300,9 @@ def _translated(error: Exception, *, was_sent: bool) -> RemoteError:
             return RemoteError(RemoteErrorKind.UNAVAILABLE, f"the connection failed ({why})", was_sent=was_sent)
         case InternalError(), _:
             return RemoteError(RemoteErrorKind.UNAVAILABLE, f"it has an internal error: {error}", was_sent=was_sent)
-        case ((ParseError() | ValueError() | KeyError()), _):
+        case AgentCardResolutionError(), _:
+            return RemoteError(RemoteErrorKind.REFUSED, f"its card cannot be read: {error}")
+        case ((A2AClientError() | ParseError() | ValueError() | KeyError()), _):
             why = f"its answer is malformed ({type(error).__name__}: {error})"
             return RemoteError(RemoteErrorKind.UNAVAILABLE, why, was_sent=was_sent)
         case _:

@@ -94,6 +94,14 @@ async def test_the_card_is_at_the_path_of_the_url_or_at_its_origin() -> None:
             assert (await read_card(http, endpoint, EndpointSecrets.read(endpoint))).name == "peer"
 
 
+async def test_an_address_without_a_card_is_refused() -> None:
+    endpoint = Endpoint(url=URL)
+    async with httpx.AsyncClient(transport=answering(200, "<html>")) as http:
+        with pytest.raises(RemoteError, match="its card cannot be read") as error:
+            await read_card(http, endpoint, EndpointSecrets.read(endpoint))
+    assert error.value.kind is RemoteErrorKind.REFUSED
+
+
 async def test_a_target_is_the_tenant_of_every_request() -> None:
     asked: list[httpx.Request] = []
 
