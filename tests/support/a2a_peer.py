@@ -125,6 +125,10 @@ class Agent(AgentExecutor):
             case "work":
                 await self._peer.released.wait()
                 await self._end(updater, f"worked on {rest}")
+            case "later":
+                seconds, _, what = rest.partition(" ")
+                await asyncio.sleep(float(seconds))  # the work itself
+                await self._end(updater, what)
             case "ask":
                 await updater.requires_input(said)
             case "auth":
