@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from temporalio.client import Client as TemporalClient
@@ -14,6 +15,9 @@ from wakeful.authoring.scripted import Turn
 from wakeful.client.client import Client
 from wakeful.contract.agents import HistoryBudget
 from wakeful.worker import running_worker
+
+STOP = timedelta(seconds=0.5)
+"""How long a call may continue when its worker stops."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,10 @@ async def remote_worker(
     """A worker for the remote agent, and for the agent `local`, which follows its turns and may call the remote one."""
     local = Agent(id="local", model="plan", delegates=["remote"], spawns=["remote"], handoffs=["remote"])
     registry = Registry(agents=[local, remote_agent(peer, **endpoint)], models={"plan": ScriptedModel(list(turns))})
-    settings = worker_settings(task_queue=task_queue, history_budget=HistoryBudget(events=events), sweep_interval=None)
+    budget = HistoryBudget(events=events)
+    settings = worker_settings(
+        task_queue=task_queue, history_budget=budget, sweep_interval=None, graceful_shutdown=STOP
+    )
     async with running_worker(temporal, registry, settings), Client(temporal, task_queue=task_queue) as client:
         yield client
 

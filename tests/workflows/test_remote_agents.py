@@ -191,8 +191,9 @@ async def test_a_remote_agent_is_a_background_task(remote: Runtime, thread_id: s
 async def test_a_conversation_is_handed_off_to_a_remote_agent(remote: Runtime, thread_id: str) -> None:
     turns = [call("handoff_to_remote", reason="it knows")]
     async with remote(turns=turns) as there:
-        await there.client.start("local", "say hello", thread_id=thread_id)
-        await result(there.client, thread_id)
+        tools = [FrontendTool(id="open_page")]  # meant for the local agent
+        await there.client.start("local", "say hello", thread_id=thread_id, frontend_tools=tools)
+        assert (await result(there.client, thread_id)).termination == NaturalEnd()
         [told] = there.peer.messages
         assert "User: say hello" in told
 

@@ -12,7 +12,7 @@ from temporalio.client import Client as TemporalClient
 
 from tests.support.a2a_peer import running_peer
 from tests.support.remote_app import Remote, remote_runtime, remote_worker
-from tests.support.waiting import until_status
+from tests.support.waiting import until, until_status
 from wakeful import RunStatus, Secret, call, say
 from wakeful.client.client import Client
 from wakeful.contract.runs import Cancelled, Errored, RunResult
@@ -234,6 +234,19 @@ async def test_another_worker_continues_the_task_of_one_that_has_stopped(
             peer.released.set()
             assert (await result(client, thread_id)).response == "worked on on"
         assert len(peer.messages) == 1
+
+
+async def test_a_worker_that_has_never_seen_the_thread_continues_its_conversation(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    """It rebuilds the transcript from history, and with it where the answers were made."""
+    async with running_peer() as peer:
+        for number in (1, 2):
+            async with remote_worker(temporal, thread_id, peer) as client:
+                await client.send(thread_id, f"say {number}", agent_id="remote", message_id=f"m{number}")
+                await until(client, thread_id, lambda view, run=number: view.runs == run and view.result is not None)  # type: ignore[misc]
+        assert peer.messages == ["say 1", "say 2"]
+        assert len({entry.context_id for entry in peer.ledger}) == 1
 
 
 async def until_polled(client: Client, thread_id: str) -> None:

@@ -1,1 +1,1 @@
-"""Remote agents: calls of services that speak the A2A protocol. Only `service.py` and `snapshots.py` import `a2a`."""
+"""Remote agents: calls of services that speak A2A. `service`, `snapshots` and `sdk_errors` import `a2a`."""

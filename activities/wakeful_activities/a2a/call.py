@@ -68,6 +68,8 @@ class RemoteCall:
         self._beats = beats
         self._message = message
         self._service: RemoteService | None = None
+        self._is_sent = False
+        """The message may have left this process."""
 
     async def answered(self, *, stream_seconds: float) -> ModelResponse:
         """The agent's answer, or its question.
@@ -90,8 +92,9 @@ class RemoteCall:
             cancelled = activity.cancellation_details()
             if cancelled is not None and cancelled.cancel_requested:
                 await self._cancel_task()
-            else:
-                self._beats.beat()  # the worker stops: the next attempt continues from here
+            else:  # the worker stops: the next attempt continues from here
+                self._attempt.report(may_be_sent=self._is_sent or self._attempt.may_be_sent)
+                self._beats.beat()
             raise
 
     def _check(self) -> None:
@@ -147,6 +150,7 @@ class RemoteCall:
         progress = self._attempt.progress
         request = Sending(progress.message_id, progress.context_id, message.content, message.task_id)
         within = self._agent.inference_timeout_seconds
+        self._is_sent = True
         sending = asyncio.ensure_future(service.send(request, within=within))
         try:
             snapshot = await asyncio.shield(sending)

@@ -66,7 +66,8 @@ def pending(agent_id: str, progress: RemoteProgress, *, poll_seconds: float, lef
     Args:
         left: seconds until the answer is due.
     """
-    grown = min(max(MAX_POLL_SECONDS, poll_seconds), poll_seconds * POLL_GROWTH ** (progress.polls - 1))
+    longest, steps = max(MAX_POLL_SECONDS, poll_seconds), min(progress.polls - 1, 100)  # a float has a limit
+    grown = min(longest, poll_seconds * POLL_GROWTH**steps)
     state = progress.state.value if progress.state else "unknown"
     return _retryable(
         f"task {progress.task_id!r} of remote agent {agent_id!r} is {state}; the worker asks again",

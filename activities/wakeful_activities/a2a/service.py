@@ -1,9 +1,8 @@
 """One remote agent: its card, and the requests of the A2A protocol, through the client of `a2a-sdk`.
 
-The SDK's errors are translated here, once: the rest knows only `RemoteError`, whose messages have no secrets.
+The rest knows only `RemoteError`, whose messages have no secrets, and `RemoteSnapshot`.
 """
 
-import asyncio
 import base64
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -15,7 +14,6 @@ import httpx
 from a2a.client.card_resolver import A2ACardResolver
 from a2a.client.client import Client, ClientCallContext, ClientConfig
 from a2a.client.client_factory import ClientFactory
-from a2a.client.errors import A2AClientError, AgentCardResolutionError
 from a2a.types.a2a_pb2 import (
     AgentCard,
     AgentInterface,
@@ -31,20 +29,13 @@ from a2a.types.a2a_pb2 import (
     Task,
 )
 from a2a.utils.constants import TransportProtocol
-from a2a.utils.errors import (
-    A2AError,
-    InternalError,
-    MethodNotFoundError,
-    TaskNotCancelableError,
-    TaskNotFoundError,
-    UnsupportedOperationError,
-)
-from google.protobuf.json_format import ParseError
+from a2a.utils.errors import A2AError, TaskNotCancelableError, TaskNotFoundError
 
 from wakeful.contract.messages import AudioBlock, Base64Source, DocumentBlock, ImageBlock, TextBlock, VideoBlock
 from wakeful.contract.remote import Endpoint
 from wakeful_activities.a2a.failures import RemoteError, RemoteErrorKind
 from wakeful_activities.a2a.outgoing import MediaBlock, SentBlock
+from wakeful_activities.a2a.sdk_errors import translating
 from wakeful_activities.a2a.secrets import EndpointSecrets, origin_of
 from wakeful_activities.a2a.snapshots import RemoteSnapshot, TaskFold, snapshot_of
 
@@ -53,16 +44,15 @@ REQUEST_SECONDS = 30.0
 """Of a request that the service answers at once."""
 PAGE_SIZE, PAGES = 100, 10
 """Of the tasks of one context that a lost one is looked for in."""
-_OVERLOADED = 429
-_UNAUTHORIZED = (401, 403)
-_TIMEOUT = 408
 _BINDINGS = [TransportProtocol.JSONRPC, TransportProtocol.HTTP_JSON]
 
 
 def new_http_client() -> httpx.AsyncClient:
     """The connections of a worker to all remote agents. Headers that sign in are given with every request."""
     # Reading has no timeout here: how long an answer may take depends on the request.
-    return httpx.AsyncClient(timeout=httpx.Timeout(REQUEST_SECONDS, connect=CONNECT_SECONDS, read=None))
+    timeout = httpx.Timeout(REQUEST_SECONDS, connect=CONNECT_SECONDS, read=None)
+    # A worker's slots limit how many calls follow a stream.
+    return httpx.AsyncClient(timeout=timeout, limits=httpx.Limits(max_connections=None, max_keepalive_connections=20))
 
 
 async def read_card(http: httpx.AsyncClient, endpoint: Endpoint, secrets: EndpointSecrets) -> AgentCard:
@@ -74,7 +64,7 @@ async def read_card(http: httpx.AsyncClient, endpoint: Endpoint, secrets: Endpoi
     origin = origin_of(endpoint.url)
     bases = [endpoint.url, origin] if urlsplit(endpoint.url).path.strip("/") else [origin]
     given = {"headers": secrets.headers}
-    async with _translating(secrets, within=REQUEST_SECONDS):
+    async with translating(secrets, within=REQUEST_SECONDS):
         for base in bases[:-1]:
             with contextlib.suppress(A2AError):
                 return await A2ACardResolver(http, base).get_agent_card(http_kwargs=given)
@@ -120,7 +110,7 @@ class RemoteService:
             configuration=SendMessageConfiguration(return_immediately=True),
         )
         fold = TaskFold()
-        async with _translating(self._secrets, within=within, was_sent=True):
+        async with translating(self._secrets, within=within, was_sent=True):
             async for event in self._client.send_message(request, context=self._context()):
                 fold.add(event)
         return self._checked(fold.snapshot)
@@ -132,7 +122,7 @@ class RemoteService:
             RemoteError: the stream cannot be had, or is interrupted.
         """
         request, fold = SubscribeToTaskRequest(tenant=self._tenant, id=task_id), TaskFold()
-        async with _translating(self._secrets):
+        async with translating(self._secrets):
             async for event in self._streaming.subscribe(request, context=self._context()):
                 fold.add(event)
                 yield self._checked(fold.snapshot)
@@ -146,7 +136,7 @@ class RemoteService:
         request = GetTaskRequest(tenant=self._tenant, id=task_id)
         if not with_history:
             request.history_length = 0
-        async with _translating(self._secrets, within=REQUEST_SECONDS):
+        async with translating(self._secrets, within=REQUEST_SECONDS):
             return self._checked(snapshot_of(await self._client.get_task(request, context=self._context())))
 
     async def find(
@@ -174,7 +164,7 @@ class RemoteService:
             request = ListTasksRequest(
                 tenant=self._tenant, context_id=context_id, page_size=PAGE_SIZE, page_token=token
             )
-            async with _translating(self._secrets, within=REQUEST_SECONDS):
+            async with translating(self._secrets, within=REQUEST_SECONDS):
                 page = await self._client.list_tasks(request, context=self._context())
             for task in page.tasks:
                 if task.context_id == context_id:
@@ -189,7 +179,7 @@ class RemoteService:
         Raises:
             RemoteError: the request failed.
         """
-        async with _translating(self._secrets, within=REQUEST_SECONDS):
+        async with translating(self._secrets, within=REQUEST_SECONDS):
             with contextlib.suppress(TaskNotCancelableError, TaskNotFoundError):
                 request = CancelTaskRequest(tenant=self._tenant, id=task_id)
                 await self._client.cancel_task(request, context=self._context())
@@ -256,79 +246,3 @@ def _media_part(block: MediaBlock) -> Part:
     if isinstance(source, Base64Source):
         return Part(raw=base64.b64decode(source.data), media_type=source.media_type, filename=title)
     return Part(url=source.url, filename=title)
-
-
-@contextlib.asynccontextmanager
-async def _translating(
-    secrets: EndpointSecrets, *, within: float | None = None, was_sent: bool = False
-) -> AsyncIterator[None]:
-    """Raise the SDK's errors as ours.
-
-    Args:
-        within: seconds that the request may take.
-        was_sent: a request that fails in the middle may have had an effect.
-    """
-    try:
-        async with asyncio.timeout(within):
-            yield
-    except RemoteError:
-        raise
-    except TimeoutError:
-        message = f"it has not answered within {within:g} s"
-        raise RemoteError(RemoteErrorKind.UNAVAILABLE, message, was_sent=was_sent) from None
-    except (A2AError, httpx.HTTPError, ParseError, NotImplementedError, ValueError, KeyError) as error:
-        found = _translated(error, was_sent=was_sent)
-        message = secrets.removed_from(str(found))
-        # Not from the original, which may quote what was sent.
-        raise RemoteError(found.kind, message, was_sent=found.was_sent, retry_after=found.retry_after) from None
-
-
-def _translated(error: Exception, *, was_sent: bool) -> RemoteError:
-    cause = error if isinstance(error, httpx.HTTPError) else error.__cause__
-    match error, cause:
-        case TaskNotFoundError(), _:
-            return RemoteError(RemoteErrorKind.TASK_NOT_FOUND, f"it does not know the task: {error}")
-        case ((UnsupportedOperationError() | MethodNotFoundError() | NotImplementedError()), _):
-            return RemoteError(RemoteErrorKind.UNSUPPORTED, f"it does not have the method: {error}")
-        case _, httpx.HTTPStatusError(response=response):
-            return _of_status(response, was_sent=was_sent)
-        case _, (httpx.ConnectError() | httpx.ConnectTimeout() | httpx.PoolTimeout()):
-            why = str(cause) or type(cause).__name__
-            return RemoteError(RemoteErrorKind.UNREACHABLE, f"it cannot be reached ({why})")
-        case _, httpx.HTTPError():
-            why = f"{type(cause).__name__}: {cause}".rstrip(": ")
-            return RemoteError(RemoteErrorKind.UNAVAILABLE, f"the connection failed ({why})", was_sent=was_sent)
-        case InternalError(), _:
-            return RemoteError(RemoteErrorKind.UNAVAILABLE, f"it has an internal error: {error}", was_sent=was_sent)
-        case AgentCardResolutionError(), _:
-            return RemoteError(RemoteErrorKind.REFUSED, f"its card cannot be read: {error}")
-        case ((A2AClientError() | ParseError() | ValueError() | KeyError()), _):
-            why = f"its answer is malformed ({type(error).__name__}: {error})"
-            return RemoteError(RemoteErrorKind.UNAVAILABLE, why, was_sent=was_sent)
-        case _:
-            return RemoteError(RemoteErrorKind.REFUSED, f"it refuses the request: {error}")
-
-
-def _of_status(response: httpx.Response, *, was_sent: bool) -> RemoteError:
-    status = response.status_code
-    what = f"HTTP {status} {response.reason_phrase}".rstrip()
-    if status in _UNAUTHORIZED:
-        return RemoteError(RemoteErrorKind.UNAUTHORIZED, f"it does not accept the credentials ({what})")
-    if status == _OVERLOADED:
-        return RemoteError(
-            RemoteErrorKind.UNAVAILABLE, f"it is overloaded ({what})", retry_after=_retry_after(response)
-        )
-    if status == _TIMEOUT or status >= httpx.codes.INTERNAL_SERVER_ERROR:
-        return RemoteError(
-            RemoteErrorKind.UNAVAILABLE,
-            f"it answers {what}",
-            was_sent=was_sent,
-            retry_after=_retry_after(response),
-        )
-    return RemoteError(RemoteErrorKind.REFUSED, f"it answers {what}")
-
-
-def _retry_after(response: httpx.Response) -> float | None:
-    with contextlib.suppress(ValueError):
-        return max(0.0, float(response.headers.get("retry-after", "")))
-    return None

@@ -33,7 +33,7 @@ STATES = [
 ]
 
 
-def data(value: JsonValue) -> Part:
+def data(value: dict[str, JsonValue]) -> Part:
     return Part(data=ParseDict(value, Value()))
 
 

@@ -1,6 +1,7 @@
 """Suspended calls: their tickets, the suspended run, and the events of both."""
 
 import pytest
+from pydantic import JsonValue
 
 from tests.loop.driving import (
     AGENT,
@@ -181,7 +182,8 @@ def test_a_resumed_step_is_followed_by_the_next_step() -> None:
 
 
 def test_the_question_of_a_remote_agent_is_the_message_of_its_suspension() -> None:
-    for arguments, message in (({"question": "Which city?"}, "Which city?"), ({"question": 7}, None), (None, None)):
+    asked: list[tuple[JsonValue, str | None]] = [({"question": "Which city?"}, "Which city?"), ({"question": 7}, None)]
+    for arguments, message in (*asked, (None, None)):
         driver = Driver(AGENT.model_copy(update={"tools": remote_tools()}))
         driver.model(asks(call("c1", "remote_input", arguments)))
         [ticket] = tickets(driver)
