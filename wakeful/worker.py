@@ -54,6 +54,7 @@ from wakeful_activities import (
     HistoryCache,
     HooksActivity,
     InferActivity,
+    RemoteAgentActivity,
     ResolveActivity,
     RestoreActivity,
     ToolActivity,
@@ -202,6 +203,7 @@ class WorkerParts:
         patience = Patience(settings.new_run_patience, settings.in_flight_patience)
         self._others = OtherWorkers(registry, patience, worker=client.identity, client=client)
         self._resolve = ResolveActivity(registry, cache, self.user_code, self._others, budget=settings.history_budget)
+        self._remote = self._remote_agents(cache)
         archives = VersionedThreadArchive if settings.deployment else ThreadArchive
         of_runs: list[type] = [AgentRun, ToolTask, ScheduledMessage, archives]
         self.workflows = [] if settings.inference_queue else of_runs
@@ -222,15 +224,21 @@ class WorkerParts:
         runner = runner or UnsandboxedWorkflowRunner()
         return runner if self.telemetry == OFF else TelemetryRunner(runner, self.telemetry)
 
+    def _remote_agents(self, cache: HistoryCache) -> RemoteAgentActivity:
+        return RemoteAgentActivity(self._client, cache, self._others, self._intervals, self.telemetry)
+
+    @property
+    def _intervals(self) -> HeartbeatIntervals:
+        settings = self._settings
+        usual, live = settings.heartbeat_interval, settings.live_heartbeat_interval
+        return HeartbeatIntervals(usual.total_seconds(), live.total_seconds())
+
     def _activities(self, cache: HistoryCache) -> list[Callable[..., Any]]:
         registry, settings, user_code, others = self._registry, self._settings, self.user_code, self._others
         hooks = Hooks(registry, user_code, self._profiles.open, self._lifecycles)
         gates = Gates(registry, user_code)
         breakers = CircuitBreakers(settings.breaker_failures, settings.breaker_cooldown.total_seconds())
-        intervals = HeartbeatIntervals(
-            settings.heartbeat_interval.total_seconds(), settings.live_heartbeat_interval.total_seconds()
-        )
-        telemetry = self.telemetry
+        intervals, telemetry = self._intervals, self.telemetry
         inference = InferActivity(
             registry, cache, hooks, gates, self._built_in, breakers, intervals, others, telemetry=telemetry
         )
@@ -246,6 +254,8 @@ class WorkerParts:
             archive.delete_expired_thread,
             DeliverActivity(self._reader).deliver_message,
             inference.infer,
+            self._remote.call_remote_agent,
+            self._remote.cancel_remote_task,
             compaction.compact,
             ToolActivity(registry, cache, hooks, gates, user_code, intervals, others, telemetry).call_tool,
             HooksActivity(cache, hooks, intervals, others).run_hooks,
@@ -283,6 +293,7 @@ class WorkerParts:
         finally:
             for provider in self._built_in.values():
                 await provider.aclose()
+            await self._remote.aclose()
             await self._profiles.aclose()
             await self._history.aclose()
 

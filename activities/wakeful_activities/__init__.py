@@ -1,5 +1,6 @@
 """Activities: everything that touches the world. They parse, call and translate; they decide nothing."""
 
+from wakeful_activities.a2a.activity import RemoteAgentActivity
 from wakeful_activities.archive import ArchiveActivity
 from wakeful_activities.compact import CompactActivity
 from wakeful_activities.deliver import DeliverActivity
@@ -17,6 +18,7 @@ __all__ = [
     "HistoryCache",
     "HooksActivity",
     "InferActivity",
+    "RemoteAgentActivity",
     "ResolveActivity",
     "RestoreActivity",
     "ToolActivity",

@@ -24,7 +24,7 @@ async def test_agents_are_listed_with_source_tools_and_capabilities(tmp_path: Pa
             ["AGENT", "SOURCE", "SUPPORTS", "TOOLS", "DESCRIPTION"],
             ["boss", "local", "everything", "agent_run_partner__weather", "Be kind."],
         ]
-        assert rows[2][:3] == ["partner/weather", "partner", "no decisions, overrides, frontend_tools"]
+        assert rows[2][:3] == ["partner/weather", "partner", "no overrides, frontend_tools"]
         assert rows[2][-1] == "Tells the weather."
         ran = await wakeful("agents", "--agents", str(files), "--json")
         boss, weather = map(json.loads, ran.out.splitlines())

@@ -22,11 +22,12 @@ from wakeful.cli.terminal.tree_lines import tree_lines
 from wakeful.cli.terminal.undelivered_lines import undelivered_json, undelivered_lines
 from wakeful.client.approvals import pending_of
 from wakeful.client.client import Client
-from wakeful.client.tree import NodeKind, TreeNode
+from wakeful.client.tree import NodeKind, RemoteTask, TreeNode
 from wakeful.client.undelivered import ThreadUndelivered
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.events import AgentEvent, Handoff, MailArrived, TaskChanged
 from wakeful.contract.mail import AgentMessage, Sender, UndeliveredMessage
+from wakeful.contract.remote import RemoteState
 from wakeful.contract.runs import CancelReceipt, RunResult, RunStatus, StopDetail, Stopped, Usage
 from wakeful.contract.tasks import Task, TaskStatus, TaskType
 
@@ -45,6 +46,17 @@ async def client(temporal: TemporalClient, thread_id: str) -> AsyncIterator[Clie
 
 def node(kind: NodeKind, status: RunStatus, agent_id: str = "", **more: Any) -> TreeNode:
     return TreeNode(kind=kind, status=status, agent_id=agent_id, **more)
+
+
+def test_the_task_of_a_remote_agent_is_drawn_with_its_state() -> None:
+    task = RemoteTask(
+        service="https://x.example.com", task_id="k1", state=RemoteState.WORKING, since=1_000, next_poll=9_000
+    )
+    at_work = node(NodeKind.RUN, RunStatus.RUNNING, "weather", remote=task, doing="calling remote agent weather")
+    [line, *_] = tree_lines(at_work, now=6_000, ids=False, colours=False)
+    assert "remote task k1 at https://x.example.com: working for 5s; asks again in 3s" in line
+    sending = at_work.model_copy(update={"remote": RemoteTask(service="https://x.example.com")})
+    assert "calling remote agent weather" in tree_lines(sending, now=6_000, ids=False, colours=False)[0]
 
 
 TREE = node(

@@ -29,7 +29,7 @@ def test_an_agent_behind_an_a2a_endpoint_supports_what_the_protocol_has() -> Non
         == A2A
         == CapabilityProfile(
             cancellation="remote_abort",
-            decisions=False,
+            decisions=True,
             overrides=False,
             frontend_tools=False,
             continuation="remote",
@@ -45,7 +45,7 @@ def test_an_agent_behind_an_a2a_endpoint_supports_what_the_protocol_has() -> Non
     [
         ((), ()),
         (("continuation",), ()),
-        (("frontend_tools", "overrides", "decisions"), ("decisions", "overrides", "frontend_tools")),
+        (("frontend_tools", "overrides", "decisions"), ("overrides", "frontend_tools")),
     ],
 )
 def test_what_a_request_asks_in_vain_is_listed_in_one_order(

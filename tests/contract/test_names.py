@@ -45,6 +45,10 @@ def test_the_names_in_history_never_change() -> None:
         "ACTIVITY_RESOLVE_AGENT": "resolve_agent",
         "ACTIVITY_DESCRIBE_WORKER": "describe_worker",
         "ACTIVITY_INFER": "infer",
+        "ACTIVITY_CALL_REMOTE": "call_remote_agent",
+        "ACTIVITY_CANCEL_REMOTE": "cancel_remote_task",
+        "INFERENCES": frozenset({"infer", "call_remote_agent"}),
+        "REMOTE_TASK_PENDING": "RemoteTaskPending",
         "ACTIVITY_RESTORE": "restore_thread",
         "ACTIVITY_ARCHIVE": "archive_thread",
         "ACTIVITY_CHECK_THREAD": "check_archived_thread",
@@ -58,6 +62,7 @@ def test_the_names_in_history_never_change() -> None:
         "RESERVED_TOOL_NAMES": frozenset(
             {
                 *("resolve_agent", "infer", "restore_thread", "archive_thread", "check_archived_thread", "compact"),
+                *("call_remote_agent", "cancel_remote_task"),
                 "describe_worker",
                 "delete_expired_thread",
                 *("deliver_message", "run_hooks"),
@@ -99,6 +104,7 @@ def test_the_names_in_history_never_change() -> None:
         "TOOL_SEND_MESSAGE": "send_message",
         "TOOL_RECOVER_MESSAGES": "recover_failed_messages",
         "ACTION_PERMISSION": "tool:PermissionConfirm",
+        "TOOL_REMOTE_INPUT": "remote_input",
         "RECIPIENT_NOT_FOUND": "recipient_not_found",
         "RECIPIENT_UNAVAILABLE": "recipient_unavailable",
         "RECIPIENT_OF_OTHER_TENANT": "recipient_of_other_tenant",

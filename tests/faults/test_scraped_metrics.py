@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import kill, worker_process
-from tests.telemetry.test_setup import free_port
 from wakeful import Client, RunStatus
-from wakeful.connection import EmbeddedServer
+from wakeful.connection import EmbeddedServer, free_port
 from wakeful.contract.events import RunFinish, StepEnd
 from wakeful.telemetry import instruments
 

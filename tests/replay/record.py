@@ -18,7 +18,9 @@ from temporalio.client import WorkflowFailureError, WorkflowHistory
 
 from tests.replay import recorded_app
 from tests.support import app, subagent_app
+from tests.support.a2a_peer import running_peer
 from tests.support.processes import ROOT
+from tests.support.remote_app import remote_worker
 from tests.support.subagent_app import delegate, holding, plan, send, spawn, written
 from tests.support.subagents import ends_in_tree, until_open, until_pending
 from tests.support.waiting import until, until_refused, until_status
@@ -446,6 +448,24 @@ async def missing_on_a_worker(client: Client, thread: str) -> None:
         await client.result(thread)
 
 
+async def remote_agent(client: Client, thread: str) -> None:
+    """A remote agent asks a question, and gets its answer in the next step."""
+    async with running_peer() as peer, remote_worker(client.temporal, thread, peer) as there:
+        await there.start("remote", "ask Which city?", thread_id=thread)
+        await decide_first(there, thread, "resume", result="Rome")
+        await there.result(thread)
+
+
+async def remote_agent_cancelled(client: Client, thread: str) -> None:
+    """Its service is told of the cancel, and then its call is cancelled."""
+    async with running_peer() as peer, remote_worker(client.temporal, thread, peer) as there:
+        await there.start("remote", "work hard", thread_id=thread)
+        await peer.until(lambda peer: bool(peer.ledger))
+        await there.cancel(thread, reason="enough")
+        with suppress(WorkflowFailureError):
+            await there.handle(thread).result()
+
+
 async def signals_of(client: Client, thread: str) -> list[str]:
     return [
         event.workflow_execution_signaled_event_attributes.signal_name for event in await events(client.handle(thread))
@@ -513,6 +533,8 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             agent_state,
             scheduled_message,
             missing_on_a_worker,
+            remote_agent,
+            remote_agent_cancelled,
         ),
     ),
     (

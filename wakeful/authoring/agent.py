@@ -46,7 +46,7 @@ class Agent(Written):
     """What the agent is for, as other agents and clients read it. By default, they read the beginning of its
     instructions, or the docstring of the function."""
     endpoint: Endpoint | None = None
-    """Another service runs the agent: only its id, description, budget and limits of sub-agents are ours."""
+    """Another service runs the agent: only its id, description, budget and the retries of its calls are ours."""
     model: str = "default"
     """The id of a model in the registry."""
     fallbacks: Sequence[str] = ()

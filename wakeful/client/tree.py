@@ -10,6 +10,7 @@ from enum import StrEnum
 from wakeful.contract import ids
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.budgets import Budget, Spent
+from wakeful.contract.remote import RemoteState
 from wakeful.contract.runs import RunResult, RunStatus, ToolCallStatus, Usage
 from wakeful.contract.tasks import Task, TaskStatus, TaskType
 from wakeful.contract.views import StatusView, WaitingFor
@@ -23,6 +24,19 @@ class NodeKind(StrEnum):
     """A sub-agent in the background."""
     TOOL = "tool"
     """A tool in the background."""
+
+
+class RemoteTask(Wire):
+    """What a remote agent does, and where. Times are in milliseconds since 1970."""
+
+    service: str
+    task_id: Maybe[str] = None
+    """Absent until the service has one."""
+    state: Maybe[RemoteState] = None
+    since: Maybe[int] = None
+    """Since when it is in this state."""
+    next_poll: Maybe[int] = None
+    """When a worker asks for it again; absent while one does."""
 
 
 class TreeNode(Wire):
@@ -54,6 +68,8 @@ class TreeNode(Wire):
     since: Maybe[int] = None
     """Since when the oldest of them waits; in milliseconds since 1970, as is `started_at`."""
     started_at: Maybe[int] = None
+    remote: Maybe[RemoteTask] = None
+    """The task at another service that it waits for, if that runs its agent."""
     unknown: Maybe[str] = None
     """Why nothing more is known: no worker answered for it."""
     children: Few[tuple["TreeNode", ...]] = ()
@@ -82,6 +98,7 @@ class KnownThread:
     started_at: int | None = None
     view: StatusView | None = None
     result: RunResult | None = None
+    remote: RemoteTask | None = None
     unknown: str | None = None
 
 
@@ -147,6 +164,7 @@ def _node(known: KnownThread, parent: StatusView | None, threads: Mapping[str, l
         "task_id": task_id,
         "name": task.name if task else None,
         "started_at": (task.created_at_ms if task else None) or known.started_at,
+        "remote": known.remote,
         "unknown": known.unknown,
         "children": children,
         "run_id": known.run_id,

@@ -6,19 +6,21 @@ eventually consistent: a child that a status names and no list has yet is descri
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import datetime
 
 from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
+from wakeful.client.diagnosis import server_answers
 from wakeful.client.queries import QUERY_TIMEOUT, in_tree
 from wakeful.client.statuses import Statuses, Unanswered
 from wakeful.client.thread_reader import ThreadReader
-from wakeful.client.tree import KnownThread, TreeNode, build_tree
+from wakeful.client.tree import KnownThread, RemoteTask, TreeNode, build_tree
 from wakeful.contract import names
 from wakeful.contract.runs import RunResult, RunStatus
-from wakeful.contract.views import StatusView
+from wakeful.contract.views import CALLING_REMOTE, StatusView
 from wakeful.history.close_states import has_ended, read_result
 from wakeful.rpc_errors import error_of
 from wakeful.undecodable import check_decodable
@@ -107,6 +109,8 @@ class TreeReader:
         is_closed = execution.status not in _OPEN
         if isinstance(answer, StatusView):
             known = _known(execution, parent_id, view=answer)
+            if not is_closed and answer.doing.startswith(CALLING_REMOTE):
+                known = replace(known, remote=await self._remote_task(execution))
             if is_closed and (known.ended_by_temporal or answer.status is RunStatus.DONE):
                 self._ended[_key(execution)] = known
             return known
@@ -116,6 +120,24 @@ class TreeReader:
             return known
         reason = answer.reason if answer else "the server has deleted it"
         return _known(execution, parent_id, unknown=reason if _ended_by_temporal(execution) is None else None)
+
+    async def _remote_task(self, execution: WorkflowExecution) -> RemoteTask | None:
+        """What the pending call of a remote agent has heartbeated."""
+        try:
+            described = await self._temporal.get_workflow_handle(execution.id).describe(rpc_timeout=QUERY_TIMEOUT)
+        except RPCError:
+            return None
+        for pending in described.raw_description.pending_activities:
+            activity = await server_answers.activity(self._temporal, pending)
+            if (progress := activity.remote) is not None:
+                return RemoteTask(
+                    service=progress.service,
+                    task_id=progress.task_id,
+                    state=progress.state,
+                    since=progress.state_since,
+                    next_poll=activity.next_attempt_at,
+                )
+        return None
 
     async def _describe_all(self, threads: list[str]) -> list[WorkflowExecution | None]:
         return list(await asyncio.gather(*(self._describe(thread) for thread in threads)))

@@ -19,7 +19,7 @@ class CapabilityProfile(Wire):
     cancellation: Literal["none", "cooperative", "remote_abort", "both"]
     """How a run is stopped: the runtime stops it itself, or asks the service to."""
     decisions: bool
-    """A request can bring decisions about tool calls of an earlier run."""
+    """A suspended run can be decided, and continues."""
     overrides: bool
     """A request can override the model and its settings."""
     frontend_tools: bool
@@ -47,7 +47,7 @@ LOCAL = CapabilityProfile(
 
 A2A = CapabilityProfile(
     cancellation="remote_abort",
-    decisions=False,
+    decisions=True,
     overrides=False,
     frontend_tools=False,
     continuation="remote",

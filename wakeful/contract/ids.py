@@ -38,6 +38,13 @@ class Infer:
 
 
 @dataclass(frozen=True)
+class CancelRemote:
+    """Cancel the remote task of the thread's n-th step at its service."""
+
+    step: int
+
+
+@dataclass(frozen=True)
 class Compact:
     """Summarise the oldest messages."""
 
@@ -144,6 +151,7 @@ Work = (
     Resolve
     | ResolveHandoff
     | Infer
+    | CancelRemote
     | Compact
     | Hooks
     | CallTool
@@ -171,6 +179,8 @@ def work_id(work: Work) -> str:
             return f"handoff-{number}"
         case Infer(step=number):
             return f"infer-{number}"
+        case CancelRemote(step=number):
+            return f"cancel_remote-{number}"
         case Compact(number=number):
             return f"compact-{number}"
         case Hooks(number=number):
@@ -205,11 +215,12 @@ def work_id(work: Work) -> str:
             assert_never(work)
 
 
-_NUMBERED = re.compile(r"(resolve|handoff|infer|compact|hooks|archive)-([0-9]{1,18})")
+_NUMBERED = re.compile(r"(resolve|handoff|infer|cancel_remote|compact|hooks|archive)-([0-9]{1,18})")
 _NUMBERED_WORK: Mapping[str, Callable[[int], Work]] = {
     "resolve": Resolve,
     "handoff": ResolveHandoff,
     "infer": Infer,
+    "cancel_remote": CancelRemote,
     "compact": Compact,
     "hooks": Hooks,
     "archive": Archive,
@@ -431,6 +442,27 @@ def ticket_readings(ticket: str) -> Iterator[tuple[str, str]]:
         thread_id, target = "/".join(parts[:cut]), "/".join(parts[cut:])
         if thread_id and target:
             yield thread_id, target
+
+
+def remote_message_id(execution_run_id: str, work_id: str) -> str:
+    """The id of the message that a call sends to a remote agent; the same for every attempt, and another after a reset.
+
+    The run id of the execution is globally unique, so no two deployments use the same.
+    """
+    return _uuid("message", execution_run_id, work_id)
+
+
+def remote_context_id(execution_run_id: str, work_id: str) -> str:
+    """The id of the conversation with a remote agent that this call begins."""
+    return _uuid("context", execution_run_id, work_id)
+
+
+def _uuid(*parts: str) -> str:
+    """A name-based UUID, of the version that RFC 9562 leaves to applications: services may accept nothing else."""
+    digest = bytearray(hashlib.sha256("\n".join(parts).encode()).digest()[:16])
+    digest[6], digest[8] = digest[6] & 0x0F | 0x80, digest[8] & 0x3F | 0x80
+    text = digest.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def message_id(run_id: str, position: int) -> str:

@@ -13,6 +13,7 @@ from wakeful.contract.hooks import HookEffects, RequestChanges
 from wakeful.contract.messages import LeftOut, Message, ThinkingBlock, ToolCall
 from wakeful.contract.model_settings import ModelSettings, RecordedOverrides
 from wakeful.contract.permissions import Rule
+from wakeful.contract.remote import RemoteOrigin
 from wakeful.contract.runs import RunIdentity, Usage
 from wakeful.contract.state import StateView
 from wakeful.contract.tools import ToolDescriptor
@@ -106,6 +107,8 @@ class ModelResponse(Wire):
     """Content that the request did not include because the provider rejected it."""
     skipped: Few[bool] = False
     """A hook stopped the inference before the model was called; there is no answer."""
+    remote: Maybe[RemoteOrigin] = None
+    """Where a remote agent made the answer."""
 
     @property
     def has_unexecuted_calls(self) -> bool:
@@ -180,7 +183,7 @@ class InferInput(Wire):
     continuing: Few[bool] = False
     """The previous answer hit the token limit, and this one continues it."""
     identity: Maybe[RunIdentity] = None
-    """The run; only for gates, hooks, and permission rules about it."""
+    """The run; only for gates, hooks, permission rules about it, and remote agents."""
     metadata: Maybe[str] = None
     """The digest of the run's metadata; only with `identity`."""
     permissions: Few[tuple[Rule, ...]] = ()
@@ -188,7 +191,7 @@ class InferInput(Wire):
     state: Maybe[StateView] = None
     """For hooks; absent if the agent has none in this phase."""
     step: Few[int] = 0
-    """The step in the run; for hooks."""
+    """The step in the run; for hooks and remote agents."""
     ended_step: Few[int] = 0
     """The previous step, if its `step_end` hooks are still to run."""
     changes: Maybe[RequestChanges] = None

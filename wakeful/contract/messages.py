@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, JsonValue
 from pydantic_core import to_json
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
+from wakeful.contract.remote import RemoteOrigin
 
 MESSAGE_LIMIT = 1_000_000
 """Bytes of one message, or of several submitted together: well under Temporal's payload limit."""
@@ -141,6 +142,8 @@ class Message(Wire):
     """Wakeful wrote it, about another agent or a task: only such a message may have Wakeful's own tags."""
     left_out: Few[tuple[LeftOut, ...]] = ()
     """Of an answer: what its request did not include; later requests do not include it either."""
+    remote: Maybe[RemoteOrigin] = None
+    """Of the answer of a remote agent: where it was made."""
 
     @property
     def text(self) -> str:

@@ -79,6 +79,9 @@ ACTIVITY_RESOLVE_AGENT = "resolve_agent"
 ACTIVITY_DESCRIBE_WORKER = "describe_worker"
 """Of a run that ends before its agent is resolved: which search attributes it may set."""
 ACTIVITY_INFER = "infer"
+ACTIVITY_CALL_REMOTE = "call_remote_agent"
+"""In place of `infer`, if another service runs the agent."""
+ACTIVITY_CANCEL_REMOTE = "cancel_remote_task"
 ACTIVITY_RESTORE = "restore_thread"
 ACTIVITY_ARCHIVE = "archive_thread"
 ACTIVITY_CHECK_THREAD = "check_archived_thread"
@@ -88,6 +91,9 @@ ACTIVITY_EXPIRE = "delete_expired_thread"
 ACTIVITY_COMPACT = "compact"
 ACTIVITY_DELIVER = "deliver_message"
 ACTIVITY_HOOKS = "run_hooks"
+
+INFERENCES = frozenset({ACTIVITY_INFER, ACTIVITY_CALL_REMOTE})
+"""The activities that answer: both take an `InferInput` and return a `ModelResponse`."""
 
 HEADER_RUN = "wakeful-run"
 """The header of every activity of a run: `{"run_id": …, "agent_id": …}`, for log lines."""
@@ -103,6 +109,8 @@ RESERVED_TOOL_NAMES = frozenset(
         ACTIVITY_RESOLVE_AGENT,
         ACTIVITY_DESCRIBE_WORKER,
         ACTIVITY_INFER,
+        ACTIVITY_CALL_REMOTE,
+        ACTIVITY_CANCEL_REMOTE,
         ACTIVITY_RESTORE,
         ACTIVITY_ARCHIVE,
         ACTIVITY_CHECK_THREAD,
@@ -163,9 +171,14 @@ TOOL_SEND_MESSAGE = "send_message"
 TOOL_RECOVER_MESSAGES = "recover_failed_messages"
 """Names of the tools that the runtime itself performs; the first two are followed by an agent's id, spelled as
 `wakeful/registry/addressing.py` says."""
+TOOL_REMOTE_INPUT = "remote_input"
+"""The question of a remote agent, which a person answers with a decision."""
 
 ACTION_PERMISSION = "tool:PermissionConfirm"
 """The action of a suspension by which permission rules ask about a call."""
+
+REMOTE_TASK_PENDING = "RemoteTaskPending"
+"""The type of the failure that ends an attempt while the remote task is at work: Temporal polls again later."""
 
 RECIPIENT_NOT_FOUND = "recipient_not_found"
 RECIPIENT_UNAVAILABLE = "recipient_unavailable"

@@ -5,11 +5,12 @@ sends a request.
 """
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from wakeful.contract.base import Few, Maybe, Written
+from wakeful.contract.base import Few, Maybe, Wire, Written
 
 DEFAULT_REMOTE_TIMEOUT_SECONDS = 7 * 24 * 3600.0
 DEFAULT_POLL_SECONDS = 2.0
@@ -62,6 +63,11 @@ class Endpoint(Written):
     idempotent: Few[bool] = False
     """The service itself recognises a message that is sent twice, by its id: a lost submission is sent again."""
 
+    @property
+    def service(self) -> str:
+        """Which agent of which service it is, in one word."""
+        return self.url if self.target is None else f"{self.url}#{self.target}"
+
     @field_validator("url")
     @classmethod
     def _is_http(cls, url: str) -> str:
@@ -80,3 +86,74 @@ def _known_settings(value: object) -> object:
 
 RecordedEndpoint = Annotated[Endpoint, BeforeValidator(_known_settings)]
 """An endpoint as history records it: an older worker ignores settings that it does not know."""
+
+
+REMOTE_TASK = "remote-task"
+"""The type of the activity snapshots that show watchers the task of a remote agent."""
+
+
+class RemoteState(StrEnum):
+    """The state of a remote task, in the words of the A2A protocol."""
+
+    SUBMITTED = "submitted"
+    WORKING = "working"
+    INPUT_REQUIRED = "input-required"
+    AUTH_REQUIRED = "auth-required"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    REJECTED = "rejected"
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether the service has more to do before anyone else has."""
+        return self in (RemoteState.SUBMITTED, RemoteState.WORKING)
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the task waits for an answer."""
+        return self in (RemoteState.INPUT_REQUIRED, RemoteState.AUTH_REQUIRED)
+
+
+class RemoteOrigin(Wire):
+    """Where a remote agent made an answer. The transcript has it, so that the next message continues there."""
+
+    service: str
+    thread_id: str
+    """The thread that was answered: a fork of it begins a conversation of its own."""
+    context_id: str
+    """The service's conversation."""
+    task_id: Maybe[str] = None
+    """Absent if the service answered with a message alone."""
+
+
+class RemoteProgress(Wire):
+    """How far a call of a remote agent is: a part of its heartbeat, from which the next attempt continues.
+
+    Times are in milliseconds since 1970.
+    """
+
+    service: str
+    context_id: str
+    message_id: str
+    task_id: Maybe[str] = None
+    state: Maybe[RemoteState] = None
+    state_since: Maybe[int] = None
+    """When the task entered its state, or was first seen in it."""
+    polls: Few[int] = 0
+    """How many attempts have found the task at work."""
+    reported: Few[int] = 0
+    """The newest attempt that has ended with a report; workers were lost in the attempts after it."""
+    may_be_sent: Few[bool] = False
+    """That attempt may have sent the message, and has not learned the task's id."""
+
+
+class CancelRemoteInput(Wire):
+    """Which remote task to cancel."""
+
+    agent: str
+    """The digest of the remote agent."""
+    work_id: str
+    """The call whose task it is; its heartbeat has the task's id."""
+    task_id: Maybe[str] = None
+    """The task, if the call has ended: it waits for input."""

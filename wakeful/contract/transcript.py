@@ -36,4 +36,5 @@ def assistant_message(response: ModelResponse, *, id: str = "", metadata: Messag
         tool_calls=response.tool_calls,
         metadata=metadata,
         left_out=response.left_out,
+        remote=response.remote,
     )

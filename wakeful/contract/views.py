@@ -52,6 +52,9 @@ class WaitingFor(StrEnum):
 CALLING = "calling"
 """How `StatusView.doing` begins while the run calls a model, whose id follows."""
 
+CALLING_REMOTE = "calling remote agent"
+"""The same while another service runs the agent, whose id and address follow."""
+
 HELD_OPEN = "held open"
 """How `StatusView.doing` begins while the run waits for pending work of its plugins or tools."""
 

@@ -162,7 +162,7 @@ class ConversationReader:
                 await self._on_signal(moment.signal, moment.input)
             case ChildInitiated(thread_id=thread_id):
                 self.conversation.children.add(thread_id)
-            case ActivityScheduled(activity_type=names.ACTIVITY_INFER):
+            case ActivityScheduled(activity_type=names.ACTIVITY_INFER | names.ACTIVITY_CALL_REMOTE):
                 self.conversation.appended += (await self._payloads.value(moment.input, InferInput)).appended
             case ActivityScheduled(activity_type=names.ACTIVITY_RESOLVE_AGENT):
                 self.conversation.metadata.append((await self._payloads.value(moment.input, ResolveInput)).metadata)
@@ -204,9 +204,14 @@ class ConversationReader:
             case names.ACTIVITY_COMPACT:
                 if mark := (await self._payloads.value(result, CompactOutput)).mark:
                     conversation.marks[id] = mark
-            case names.ACTIVITY_INFER:
+            case names.ACTIVITY_INFER | names.ACTIVITY_CALL_REMOTE:
                 conversation.results[id] = assistant_message(await self._payloads.value(result, ModelResponse))
-            case names.ACTIVITY_DELIVER | names.ACTIVITY_HOOKS | names.ACTIVITY_DESCRIBE_WORKER:
+            case (
+                names.ACTIVITY_DELIVER
+                | names.ACTIVITY_HOOKS
+                | names.ACTIVITY_DESCRIBE_WORKER
+                | names.ACTIVITY_CANCEL_REMOTE
+            ):
                 pass
             case tool:
                 work = ids.parse_work(id)

@@ -6,7 +6,7 @@ from temporalio.service import RPCError
 
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.inference import InferInput
-from wakeful.contract.names import ACTIVITY_INFER
+from wakeful.contract.names import INFERENCES
 from wakeful.history.decoder import ExecutionRef, Payloads
 from wakeful.telemetry.spans import SpanRef, ref_of
 
@@ -24,7 +24,7 @@ async def step_span(client: Client, execution: ExecutionRef, messages: int) -> S
     try:
         async for event in handle.fetch_history_events():
             scheduled = event.activity_task_scheduled_event_attributes
-            if scheduled.activity_type.name != ACTIVITY_INFER or TRACER_DATA not in scheduled.header.fields:
+            if scheduled.activity_type.name not in INFERENCES or TRACER_DATA not in scheduled.header.fields:
                 continue
             input = await payloads.value(scheduled.input, InferInput)
             if input.transcript.length < messages:

@@ -30,7 +30,13 @@ THREAD_SIGNALS = frozenset(
 """The signals that other threads send to a parent or a recipient."""
 
 BACKGROUND_ACTIVITIES = frozenset(
-    {names.ACTIVITY_DELIVER, names.ACTIVITY_COMPACT, names.ACTIVITY_RESTORE, names.ACTIVITY_ARCHIVE}
+    {
+        names.ACTIVITY_DELIVER,
+        names.ACTIVITY_COMPACT,
+        names.ACTIVITY_RESTORE,
+        names.ACTIVITY_ARCHIVE,
+        names.ACTIVITY_CANCEL_REMOTE,
+    }
 )
 """Activities that no step waits for."""
 
@@ -206,7 +212,7 @@ class _Reader:
     async def _on_scheduled(self, moment: moments.ActivityScheduled) -> None:
         event = moment.event_id
         self._activity_types[event] = moment.activity_type
-        if moment.activity_type == names.ACTIVITY_INFER:
+        if moment.activity_type in names.INFERENCES:
             input = await self._payloads.value(moment.input, InferInput)
             self._add(ModelCalled(event, moment.task, input.transcript))
         elif isinstance(ids.parse_work(moment.activity_id), ids.Resolve):

@@ -33,6 +33,7 @@ from wakeful.registry.content import (
 )
 from wakeful.registry.located_files import Problem, SourceLocation
 from wakeful.registry.plugin_bindings import declared_keys, plugin_problems, usage_problems
+from wakeful.registry.remote_agents import remote_problems
 from wakeful.registry.runtime_tools import NamedAgent, runtime_tools, subagent_problems
 
 SUBAGENT_FIELDS = ("delegates", "spawns", "handoffs")
@@ -188,6 +189,9 @@ def _lifespan_problems(lifespan: Lifespan | None, content: RegistryContent) -> I
 
 def _usage_problems(agents: Sequence[Agent], known: RegistryContent, *, all_are_known: bool) -> Iterator[Problem]:
     for agent in agents:
+        if agent.endpoint is not None:
+            yield from remote_problems(agent)
+            continue
         yield from _name_problems(agent, known)
         yield from _subagent_problems(agent, known, all_are_known=all_are_known)
         yield from _permission_problems(agent)

@@ -29,6 +29,7 @@ from wakeful.contract.budgets import Price
 from wakeful.contract.inference import OutputSpec
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.registry.addressing import find_agent, may_have
+from wakeful.registry.remote_agents import remote_tools
 from wakeful.registry.runtime_tools import NamedAgent, about, runtime_tools
 
 BUILT_IN_PROVIDERS: Mapping[str, str] = {
@@ -179,6 +180,8 @@ class RegistryContent:
 
     def descriptors(self, agent: Agent, *, in_task: bool) -> tuple[ToolDescriptor, ...]:
         """The agent's tools and the runtime's, sorted by id. An agent's own tool replaces one of the runtime's."""
+        if agent.endpoint is not None:
+            return remote_tools()
         names = (*agent.tool_names, *(tool.name for tool in tools_of(self.active_plugins_of(agent))))
         own = {name: self.tools[name].descriptor for name in names if _has_tool(agent, name)}
         named = {address: self._named(address) for address in named_agents(agent)}

@@ -270,6 +270,8 @@ class AgentRun(Signals):
         self._pending += made.commands
         for result in made.ended:
             self._visibility.on_run_ended(result)
+        if made.ended and before is not None:
+            self._activities.leave_remote_task(before)
 
     def _continue_as_new_if_due(self, thread: Thread) -> None:
         """Between any two facts, when nothing is in flight; the next execution starts the pending commands.
@@ -400,7 +402,9 @@ class AgentRun(Signals):
 
     def _is_quiet(self) -> bool:
         """Nothing for another thread is in flight, nor what the end of a run shows."""
-        return not (self._children.is_busy or self._activities.is_delivering or self._activities.worker.is_asking)
+        activities = self._activities
+        is_busy = activities.is_delivering or activities.is_cancelling_remotely or activities.worker.is_asking
+        return not (self._children.is_busy or is_busy)
 
     @workflow.query(name=names.QUERY_STATUS, description="The status of the thread and what it waits for")
     def status(self, _nothing: Any = None) -> StatusView:

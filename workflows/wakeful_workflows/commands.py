@@ -42,6 +42,7 @@ from wakeful.loop.machine.facts import (
 )
 from wakeful.loop.machine.state import REVISION, Thread
 from wakeful_workflows.history_estimate import ACTIVITY, CANCEL, LOCAL_ACTIVITY, HistoryEstimate
+from wakeful_workflows.remote_calls import RemoteCalls, start_remote_call
 from wakeful_workflows.run_log import logger
 from wakeful_workflows.signalling import delivery_failure, start_delivery
 from wakeful_workflows.tools import (
@@ -110,6 +111,7 @@ class Activities:
         self._sizes: dict[str, int] = {}
         self._local = LocalResults()
         self._deliveries: set[str] = set()
+        self._remote = RemoteCalls(history)
         self._digest: tuple[ResolvedAgent, str] | None = None
         self.agent: ResolvedAgent | None = None
         """The last that was resolved, as this execution's history has it."""
@@ -121,6 +123,11 @@ class Activities:
     def is_delivering(self) -> bool:
         """A message to another thread is in flight."""
         return bool(self._deliveries)
+
+    @property
+    def is_cancelling_remotely(self) -> bool:
+        """A service is being told that its task is cancelled."""
+        return self._remote.is_cancelling
 
     @property
     def bytes_in_flight(self) -> int:
@@ -153,7 +160,14 @@ class Activities:
         if handle := self._handles.get(id):
             self._history.add(CANCEL)
             self._cancelling.add(id)
-            handle.cancel()
+            if not self._remote.cancel_first(id, then=handle.cancel, priority=self.priority):
+                handle.cancel()
+
+    def leave_remote_task(self, thread: Thread) -> None:
+        """The run has ended while its remote agent waited for an answer: cancel the task at its service."""
+        agent = thread.run.resolved if thread.run else None
+        if agent is not None and agent.endpoint is not None and thread.batch is not None:
+            self._remote.leave(self._digest_of(agent), thread.batch, priority=self.priority)
 
     def _schedule(self, command: ActivityCommand, identity: RunIdentity, *, may_be_local: bool) -> Handle:
         match command:
@@ -222,18 +236,22 @@ class Activities:
             overrides=command.overrides,
             continuing=command.continuing,
             permissions=command.permissions,
-            identity=identity if command.is_judged else None,
+            identity=identity if command.is_judged or agent.endpoint else None,
             metadata=metadata_digest(command.metadata) if command.is_judged else None,
             state=command.state,
-            step=command.step if command.state else 0,
+            step=command.step if command.state or agent.endpoint else 0,
             ended_step=command.ended_step,
             changes=command.changes,
             lineage=command.lineage,
             live=command.live,
         )
+        encoded = self._history.encode(ACTIVITY, input)
+        if agent.endpoint is not None:
+            self._remote.add(command.id, input.agent)
+            return start_remote_call(agent, encoded, id=command.id, step=command.step, priority=self.priority)
         return workflow.start_activity(
             names.ACTIVITY_INFER,
-            self._history.encode(ACTIVITY, input),
+            encoded,
             activity_id=command.id,
             result_type=RawValue,
             task_queue=agent.model.task_queue,
@@ -355,6 +373,7 @@ class Activities:
         self._handles.pop(id, None)
         self._sizes.pop(id, None)
         self._attempts.pop(id, None)
+        self._remote.forget(id)
         for ids_of in (self._cancelling, self._local.running, self._deliveries):
             ids_of.discard(id)
 

@@ -60,6 +60,8 @@ class ChatTelemetry:
         self._failures = 0
         self._error: str | None = None
         """How the newest call failed, if it did."""
+        self.polls = 0
+        """How many attempts before this one have found a remote task at work: they have not failed."""
         self._response: ModelResponse | None = None
         self._first_chunk_at: float | None = None
 
@@ -150,7 +152,7 @@ class ChatTelemetry:
             attributes |= {names.PROVIDER: provider_name(model), names.REQUEST_MODEL: model.name}
             if self._is_fallback(model):
                 attributes[names.FALLBACK] = True
-        if failures := activity.info().attempt - 1 + self._failures:
+        if failures := activity.info().attempt - 1 - self.polls + self._failures:
             attributes[names.RETRIES] = failures
         if self._request is not None:
             settings = self._request.settings

@@ -27,6 +27,7 @@ from wakeful.client.diagnosis.evidence import (
 from wakeful.client.diagnosis.wording import clock, duration
 from wakeful.contract import names
 from wakeful.contract.decisions import Expiry, ExpiryAction
+from wakeful.contract.remote import RemoteProgress, RemoteState
 from wakeful.contract.runs import (
     Blocked,
     Cancelled,
@@ -246,6 +247,57 @@ def test_an_activity_of_the_runtime_that_fails_is_retried() -> None:
         in found.why
     )
     assert diagnosed(thread(activities=(activity(names.ACTIVITY_RESTORE),))).cause is Cause.WORKING
+
+
+def remote_call(state: ActivityState, **more: Any) -> Activity:
+    known: dict[str, Any] = {"summary": "step 1 · weather", **more}
+    return activity(names.ACTIVITY_CALL_REMOTE, state, **known)
+
+
+REMOTE = RemoteProgress(service="https://agents.example.com", context_id="c1", message_id="m1")
+WORKING = REMOTE.model_copy(
+    update={"task_id": "k1", "state": RemoteState.WORKING, "state_since": NOW - 5 * MINUTE, "polls": 4}
+)
+
+
+def test_a_remote_task_at_work_is_no_failure() -> None:
+    polled = remote_call(ActivityState.SCHEDULED, attempt=5, next_attempt_at=NOW + 20_000, remote=WORKING)
+    found = diagnosed(thread(activities=(polled,)))
+    assert found.cause is Cause.REMOTE_WORKING
+    assert "waits for remote agent weather, whose task has been working for 5m00s" in found.doing
+    assert found.why == (
+        "Its task is k1 at https://agents.example.com. A worker has asked for it 4 times, and asks again in 20s "
+        "(08:00:20 UTC): no worker is busy with it meanwhile."
+    )
+    followed = remote_call(ActivityState.STARTED, remote=WORKING)
+    found = diagnosed(thread(activities=(followed,)))
+    assert found.why == "Its task is k1 at https://agents.example.com. A worker, worker-0, follows it."
+
+
+def test_a_message_that_the_service_has_no_task_for_is_being_sent() -> None:
+    for progress, service in ((REMOTE, " of https://agents.example.com"), (None, "")):
+        found = diagnosed(thread(activities=(remote_call(ActivityState.STARTED, remote=progress),)))
+        assert "has been sending its message to remote agent weather for 2s" in found.doing
+        assert found.why == f"The service{service} has no task for it yet."
+
+
+def test_a_service_that_fails_is_named_with_its_last_failure() -> None:
+    failed = remote_call(
+        ActivityState.SCHEDULED,
+        attempt=4,
+        next_attempt_at=NOW + 20_000,
+        failure=Failure("remote agent 'weather': it cannot be reached (refused) [failing since …]", "remote"),
+        outage=Outage(since=NOW - MINUTE, until=NOW + 60 * MINUTE, attempt=3, failures=3),
+        remote=REMOTE,
+    )
+    found = diagnosed(thread(activities=(failed,)))
+    assert found.cause is Cause.RETRYING
+    assert "calls remote agent weather, which has failed 3 times since 07:59:00 UTC (1m00s)" in found.doing
+    assert found.why == (
+        "The last failure: remote agent 'weather': it cannot be reached (refused). Temporal retries it in 20s "
+        "(08:00:20 UTC), and so on until its agent's patience is over in 1h00m (09:00:00 UTC). It has no task yet."
+    )
+    assert "Its task is k1" in diagnosed(thread(activities=(replace(failed, remote=WORKING),))).why
 
 
 def test_workers_without_a_free_slot_are_not_reported_as_missing() -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from tests.support.folding import Answered, folded
+from wakeful.cli.terminal.render import event_lines
 from wakeful.client.watching.live import DROPPED, RESTARTED, REWRITTEN, ActivityHeartbeat, LiveRecords
 from wakeful.client.watching.partial_answer import stable_arguments
 from wakeful.contract.events import AgentEvent, EventRecord, MailArrived, RunFinish, StepEnd, StepStart
@@ -205,6 +206,22 @@ def test_a_heartbeat_without_a_checkpoint_shows_nothing() -> None:
         assert live.on_heartbeat(heartbeat(details)) == []
     other = ActivityHeartbeat("infer-2", "infer", {"attempt": 1, "model": "m", "text": "of another"}, at=1)
     assert live.on_heartbeat(other) == []
+
+
+def test_the_task_of_a_remote_agent_is_shown_when_its_state_changes() -> None:
+    live = LiveRecords(0)
+    live.on_page(STARTED)
+    begun: dict[str, JsonValue] = {"service": "https://x.example.com", "context_id": "c1", "message_id": "m1"}
+    working = {**begun, "task_id": "k1", "state": "working", "state_since": 3, "polls": 1}
+    reports: list[JsonValue] = [begun, working, {**working, "polls": 2}, {**working, "state": "input-required"}, 1.0]
+    beats = [ActivityHeartbeat("infer-1", "call_remote_agent", None, at=9, more=(report, 0.5)) for report in reports]
+    records = [record for beat in beats for record in live.on_heartbeat(beat)]
+    shown = {"service": "https://x.example.com", "task_id": "k1", "state": "working", "state_since": 3}
+    assert [record.event.model_dump()["content"] for record in records] == [
+        shown,
+        {**shown, "state": "input-required"},
+    ]
+    assert event_lines(records[0].event) == ["◦ remote task k1 at https://x.example.com is working"]
 
 
 def test_the_progress_of_a_tool_is_shown_when_it_changes() -> None:

@@ -1,13 +1,27 @@
 """Suspended calls: their tickets, the suspended run, and the events of both."""
 
 import pytest
+from pydantic import JsonValue
 
-from tests.loop.driving import PARALLEL, Driver, asks, awaiting_decisions, call, ok, pending, resume, says, with_digest
+from tests.loop.driving import (
+    AGENT,
+    PARALLEL,
+    Driver,
+    asks,
+    awaiting_decisions,
+    call,
+    ok,
+    pending,
+    resume,
+    says,
+    with_digest,
+)
 from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket
 from wakeful.contract.events import FinishSummary, RunFinish, RunStart, ToolCallDone, ToolCallOutcome
 from wakeful.contract.runs import RunStatus, Suspended
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools
+from wakeful.registry.remote_agents import remote_tools
 
 
 def tickets(driver: Driver) -> list[SuspensionTicket]:
@@ -165,3 +179,12 @@ def test_a_resumed_step_is_followed_by_the_next_step() -> None:
     assert driver.event_types.count("step_start") == driver.event_types.count("step_end") == 2
     assert driver.event_types[-1] == "run_finish"
     assert driver.result.steps == 2
+
+
+def test_the_question_of_a_remote_agent_is_the_message_of_its_suspension() -> None:
+    asked: list[tuple[JsonValue, str | None]] = [({"question": "Which city?"}, "Which city?"), ({"question": 7}, None)]
+    for arguments, message in (*asked, (None, None)):
+        driver = Driver(AGENT.model_copy(update={"tools": remote_tools()}))
+        driver.model(asks(call("c1", "remote_input", arguments)))
+        [ticket] = tickets(driver)
+        assert (ticket.suspension.message, ticket.suspension.parameters) == (message, arguments)

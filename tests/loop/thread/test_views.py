@@ -3,6 +3,7 @@
 import pytest
 
 from tests.loop.driving import (
+    AGENT,
     LIVE_STAGES,
     PARALLEL,
     Driver,
@@ -23,6 +24,7 @@ from wakeful.contract.base import json_bytes
 from wakeful.contract.budgets import Spent
 from wakeful.contract.decisions import Refusal
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
+from wakeful.contract.remote import Endpoint
 from wakeful.contract.runs import OnBusy, RunStatus, ToolCallStatus, Usage
 from wakeful.contract.views import PendingView, StatusView, ToolCallView, WaitingFor
 from wakeful.loop.machine.facts import SignalMalformed
@@ -49,6 +51,11 @@ from wakeful.loop.thread.views import (
 )
 def test_a_status_says_what_the_run_is_doing(stage: str, text: str) -> None:
     assert doing(LIVE_STAGES[stage]().thread) == text
+
+
+def test_a_status_says_which_service_runs_the_agent() -> None:
+    remote = AGENT.model_copy(update={"endpoint": Endpoint(url="https://agents.example.com", target="weather")})
+    assert doing(Driver(remote).thread) == "calling remote agent assistant at https://agents.example.com#weather"
 
 
 def test_a_finished_run_says_how_it_ended() -> None:

@@ -6,7 +6,7 @@ from typing import assert_never
 from wakeful.authoring.state import RESERVED_PREFIX
 from wakeful.cli.terminal.text import compact, duration, printable, readable, short, short_call
 from wakeful.contract import events as e
-from wakeful.contract import names
+from wakeful.contract import names, remote
 from wakeful.contract.messages import Message, Role, Visibility
 from wakeful.contract.runs import Suspended
 from wakeful.contract.state import StateView
@@ -73,6 +73,9 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return [f"- no longer always allowed: {short(', '.join(rule.tool for rule in rules))}"]
         case e.ErrorEvent(message=message):
             return [f"✗ {message}"]
+        case e.ActivitySnapshot(activity_type=remote.REMOTE_TASK, content=dict(task)):
+            where, state = f"{task.get('task_id')} at {task.get('service')}", task.get("state")
+            return [f"◦ {short(f'remote task {where} is {state}')}"]
         case (
             e.RunStart()
             | e.MessagesRead()

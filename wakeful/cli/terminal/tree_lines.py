@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from wakeful.cli.terminal.colours import BLUE, CYAN, GREEN, MAGENTA, RED, YELLOW, Colours
 from wakeful.cli.terminal.result_lines import budget_text
 from wakeful.cli.terminal.text import approve_command, counted, duration, printable, short
-from wakeful.client.tree import NodeKind, TreeNode
+from wakeful.client.tree import NodeKind, RemoteTask, TreeNode
 from wakeful.contract.runs import RunStatus
 
 
@@ -113,6 +113,8 @@ def _activity(node: TreeNode, now: int) -> str:
         return short(node.unknown)
     if node.status is RunStatus.DONE:
         return "" if _ended_well(node) else short(node.reason.partition(":")[2])
+    if node.remote is not None and node.remote.task_id is not None:
+        return _remote_task(node.remote, now)
     if not node.waiting_for:
         return short(node.doing)
     waiting_for = node.waiting_for
@@ -120,6 +122,13 @@ def _activity(node: TreeNode, now: int) -> str:
         waiting_for = waiting_for.replace(f" ({ticket})", "")
     waited = "" if node.since is None else f", for {duration(max(0, now - node.since) / 1000)}"
     return short(f"waits for {waiting_for}{waited}")
+
+
+def _remote_task(task: RemoteTask, now: int) -> str:
+    state = task.state.value if task.state else "unknown"
+    lasting = "" if task.since is None else f" for {duration(max(0, now - task.since) / 1000)}"
+    asks = "" if task.next_poll is None else f"; asks again in {duration(max(0, task.next_poll - now) / 1000)}"
+    return short(f"remote task {task.task_id} at {task.service}: {state}{lasting}{asks}")
 
 
 def _totals(tree: TreeNode) -> str:

@@ -1,6 +1,6 @@
 """A pending activity: queued, running, backing off, paused, being cancelled, or without a live worker."""
 
-from wakeful.client.diagnosis import model_calls
+from wakeful.client.diagnosis import model_calls, remote_calls
 from wakeful.client.diagnosis.causes import Cause, Finding
 from wakeful.client.diagnosis.evidence import Activity, ActivityState, Evidence, QueueKind, TaskQueue
 from wakeful.client.diagnosis.model_calls import ModelCall
@@ -112,6 +112,8 @@ def _lost(evidence: Evidence, activity: Activity, step: str, now: int) -> Findin
 
 
 def _running(evidence: Evidence, activity: Activity, step: str, now: int) -> Finding:
+    if activity.is_remote_call:
+        return remote_calls.in_progress(activity, evidence.thread_id, step=step, now=now)
     if activity.is_model_call:
         return model_calls.in_progress(_model_call(evidence, activity, step, now))
     cancel = wakeful("cancel", evidence.thread_id)
@@ -133,6 +135,9 @@ def _running(evidence: Evidence, activity: Activity, step: str, now: int) -> Fin
 
 def _backing_off(evidence: Evidence, activity: Activity, step: str, now: int) -> Finding:
     failure = activity.failure
+    if activity.is_remote_call:
+        describe = remote_calls.in_progress if failure is None else remote_calls.failing
+        return describe(activity, evidence.thread_id, step=step, now=now)
     if activity.is_model_call and failure is not None:
         return model_calls.backing_off(_model_call(evidence, activity, step, now), failure)
     since = activity.first_scheduled_at
@@ -309,6 +314,8 @@ OWN = {
     names.ACTIVITY_RESOLVE_AGENT: "the lookup of its agent",
     names.ACTIVITY_DESCRIBE_WORKER: "the description of its worker",
     names.ACTIVITY_INFER: "its model call",
+    names.ACTIVITY_CALL_REMOTE: "the call of its remote agent",
+    names.ACTIVITY_CANCEL_REMOTE: "the cancel of its remote task",
     names.ACTIVITY_RESTORE: "the restore of its earlier conversation",
     names.ACTIVITY_ARCHIVE: "the archiving of its older messages and events",
     names.ACTIVITY_COMPACT: "the summary of its oldest messages",

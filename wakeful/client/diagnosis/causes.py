@@ -50,6 +50,8 @@ class Cause(StrEnum):
     STOPPING = "stopping"
     """The run is being cancelled, and an activity in flight has not stopped yet."""
     TOOL_RUNNING = "tool_running"
+    REMOTE_WORKING = "remote_working"
+    """Another service runs the agent, and works on its task."""
     MODEL_STREAMING = "model_streaming"
     MODEL_THINKING = "model_thinking"
     """The model was called, and its answer has not started."""

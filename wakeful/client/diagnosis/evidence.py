@@ -11,6 +11,7 @@ from pydantic import JsonValue, ValidationError
 
 from wakeful.contract import names
 from wakeful.contract.missing import Missing
+from wakeful.contract.remote import RemoteProgress
 from wakeful.contract.runs import RunResult
 from wakeful.contract.streaming import Outage, StreamCheckpoint
 from wakeful.contract.subagents import ChildResult
@@ -104,6 +105,8 @@ class Activity:
     """The details of its newest heartbeat."""
     outage: Outage | None = None
     """Of a model call: its transient failures so far."""
+    remote: RemoteProgress | None = None
+    """Of a call of a remote agent: how far it is."""
     missing: Missing | None = None
     """What the worker of the last attempt did not have."""
     may_repeat: bool = True
@@ -116,6 +119,10 @@ class Activity:
     @property
     def is_model_call(self) -> bool:
         return self.type == names.ACTIVITY_INFER
+
+    @property
+    def is_remote_call(self) -> bool:
+        return self.type == names.ACTIVITY_CALL_REMOTE
 
     @property
     def calls_model(self) -> bool:

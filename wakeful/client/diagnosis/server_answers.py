@@ -41,9 +41,11 @@ from wakeful.client.diagnosis.evidence import (
 from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.contract.error_text import error_text
 from wakeful.contract.missing import NOT_ON_THIS_WORKER, TIMEOUTS, Missing
+from wakeful.contract.names import REMOTE_TASK_PENDING
+from wakeful.contract.remote import RemoteProgress
 from wakeful.contract.streaming import Outage, StreamCheckpoint
 
-D = TypeVar("D", Outage, Missing)
+D = TypeVar("D", Outage, Missing, RemoteProgress)
 
 _STATES = {
     PendingActivityState.PENDING_ACTIVITY_STATE_STARTED: ActivityState.STARTED,
@@ -112,12 +114,13 @@ async def activity(temporal: Client, pending: PendingActivityInfo) -> Activity:
         heartbeat_timeout=_seconds(options.heartbeat_timeout),
         queue_timeout=_seconds(options.schedule_to_start_timeout),
         failure=await failure(converter, pending.last_failure, at=pending.last_attempt_complete_time)
-        if has_failed
+        if has_failed and pending.last_failure.application_failure_info.type != REMOTE_TASK_PENDING
         else None,
         worker=pending.last_worker_identity,
         pause=_pause(pending) if pending.paused else None,
         heartbeat=heartbeat,
         outage=_first(more, Outage),
+        remote=_first(more, RemoteProgress),
         missing=_missing(pending, [heartbeat, *more]),
         may_repeat=pending.maximum_attempts != 1 and TIMEOUTS[1] not in options.retry_policy.non_retryable_error_types,
     )

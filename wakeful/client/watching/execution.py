@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from pydantic import JsonValue
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
@@ -144,20 +143,25 @@ class Execution:
         """
         described = await self._handle.describe(rpc_timeout=DESCRIBE_TIMEOUT)
         return [
-            ActivityHeartbeat(activity.activity_id, activity.activity_type.name, details, _millis(activity), next_in)
+            heartbeat
             for activity in described.raw_description.pending_activities
-            for details, next_in in await self._details(activity)
+            for heartbeat in await self._heartbeats(activity)
         ]
 
-    async def _details(self, activity: PendingActivityInfo) -> list[tuple[JsonValue, float]]:
-        """The details of an activity's heartbeat, and how soon it may be followed by another."""
+    async def _heartbeats(self, activity: PendingActivityInfo) -> list[ActivityHeartbeat]:
+        """The newest heartbeat of an activity, if it has one that can be read."""
         if not activity.HasField("heartbeat_details"):
             return []
         try:
             decoded = await self._temporal.data_converter.decode(activity.heartbeat_details.payloads)
-            return [(decoded[0], decoded[-1] if isinstance(decoded[-1], float) else 0.0)] if decoded else []
         except Exception:  # another version wrote it, or this client does not have the key of the codec
             return []
+        if not decoded:
+            return []
+        details, *more = decoded
+        next_in = decoded[-1] if isinstance(decoded[-1], float) else 0.0
+        id, type = activity.activity_id, activity.activity_type.name
+        return [ActivityHeartbeat(id, type, details, _millis(activity), next_in, tuple(more))]
 
 
 def _millis(activity: PendingActivityInfo) -> int:

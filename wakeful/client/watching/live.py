@@ -12,8 +12,9 @@ from pydantic import JsonValue, ValidationError
 
 from wakeful.client.watching.partial_answer import PartialAnswer, answer_in, deltas
 from wakeful.client.watching.tool_output import WatchedCall
-from wakeful.contract import ids
+from wakeful.contract import ids, names
 from wakeful.contract.events import (
+    ActivitySnapshot,
     AgentEvent,
     ErrorEvent,
     EventRecord,
@@ -29,6 +30,7 @@ from wakeful.contract.events import (
     ToolCallDelta,
     ToolCallStart,
 )
+from wakeful.contract.remote import REMOTE_TASK, RemoteProgress
 from wakeful.contract.streaming import StreamCheckpoint
 from wakeful.contract.views import EventsPage
 
@@ -52,6 +54,8 @@ class ActivityHeartbeat:
     at: int
     next_in: float = 0.0
     """How many seconds later another may follow, at the earliest."""
+    more: tuple[JsonValue, ...] = ()
+    """The rest of its details."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,8 @@ class LiveRecords:
         self._held: list[EventRecord] = []
         self._calls: dict[str, WatchedCall] = {}
         """What was shown of the running calls, by their activities."""
+        self._remote_task: JsonValue = None
+        """What was shown of the task of a remote agent."""
 
     @property
     def awaits_heartbeats(self) -> bool:
@@ -103,11 +109,13 @@ class LiveRecords:
 
     def on_heartbeat(self, heartbeat: ActivityHeartbeat) -> list[EventRecord]:
         """What a heartbeat adds; nothing if the run does not wait for that activity."""
-        if heartbeat.id not in self._in_flight or heartbeat.details is None:
+        if heartbeat.id not in self._in_flight:
             return []
         match ids.parse_work(heartbeat.id):
             case ids.Infer():
-                return self._on_checkpoint(heartbeat)
+                return [*self._on_remote_task(heartbeat), *self._on_checkpoint(heartbeat)]
+            case _ if heartbeat.details is None:
+                return []
             case ids.CallTool(call_id=call_id):
                 call = self._calls.get(heartbeat.id) or self._watched_call(call_id, heartbeat.type)
                 self._calls[heartbeat.id] = call
@@ -126,6 +134,16 @@ class LiveRecords:
         """The last record of a thread that ended without a `run_finish` for it."""
         [record] = self._provisional([error], at=at)
         return record
+
+    def _on_remote_task(self, heartbeat: ActivityHeartbeat) -> list[EventRecord]:
+        """The task of a remote agent, whenever its state has changed."""
+        if heartbeat.type != names.ACTIVITY_CALL_REMOTE or (task := _remote_task(heartbeat.more)) is None:
+            return []
+        shown, self._remote_task = self._remote_task, task
+        if task == shown:
+            return []
+        event = ActivitySnapshot(message_id=heartbeat.id, activity_type=REMOTE_TASK, content=task, replace=True)
+        return self._provisional([event], at=heartbeat.at)
 
     def _on_checkpoint(self, heartbeat: ActivityHeartbeat) -> list[EventRecord]:
         try:
@@ -195,6 +213,21 @@ class LiveRecords:
         """The record, after the last progress of the call that it ends."""
         last = [event for call in self._calls.values() for event in call.on_end(record.event)]
         return [*(_provisionally(record, event) for event in last), record]
+
+
+def _remote_task(details: Iterable[JsonValue]) -> JsonValue:
+    """What a heartbeat says of a remote task, if it has one."""
+    for each in details:
+        try:
+            progress = RemoteProgress.model_validate(each)
+        except ValidationError:
+            continue
+        if progress.task_id is None or progress.state is None:
+            return None
+        shown = {"service", "task_id", "state", "state_since"}
+        task: JsonValue = progress.model_dump(mode="json", include=shown)
+        return task
+    return None
 
 
 def _provisionally(record: EventRecord, event: AgentEvent) -> EventRecord:

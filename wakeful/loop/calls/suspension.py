@@ -4,6 +4,7 @@ from wakeful.contract import ids
 from wakeful.contract.base import replace
 from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket, digest_arguments
 from wakeful.contract.messages import ToolCall
+from wakeful.contract.names import TOOL_REMOTE_INPUT
 from wakeful.contract.tools import ToolDescriptor, ToolResult
 from wakeful.loop.calls.batch import NewCall, SuspendedCall, Unfinished, done_event
 from wakeful.loop.calls.commit import batch_of, move, result_message_id
@@ -31,8 +32,13 @@ def suspend(thread: Thread, call: Unfinished, result: ToolResult, *, now: int, g
 
 def frontend_result(tool: ToolDescriptor, call: ToolCall) -> ToolResult:
     """The pending result of a frontend tool: a decision brings what the front end made of it."""
+    asked = call.arguments.get("question") if isinstance(call.arguments, dict) else None
     suspension = Suspension(
-        id="", action=f"tool:{call.name}", parameters=call.arguments, response_schema=tool.result_schema
+        id="",
+        action=f"tool:{call.name}",
+        message=asked if call.name == TOOL_REMOTE_INPUT and isinstance(asked, str) else None,
+        parameters=call.arguments,
+        response_schema=tool.result_schema,
     )
     mode = ResumeMode.USE_DECISION_AS_TOOL_RESULT
     return ToolResult.suspended(call.name, SuspensionTicket(suspension=suspension, pending=call, resume_mode=mode))

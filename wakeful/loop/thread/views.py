@@ -20,6 +20,7 @@ from wakeful.contract.transcript import assistant_message, tool_message
 from wakeful.contract.views import (
     ASKING_PARENT,
     CALLING,
+    CALLING_REMOTE,
     HELD_OPEN,
     PendingView,
     PermissionsView,
@@ -230,6 +231,8 @@ def doing(thread: Thread) -> str:
     match thread.stage:
         case Resolving():
             return f"looking up agent {thread.identity.agent_id}"
+        case Inferring() if thread.agent.endpoint is not None:
+            return f"{CALLING_REMOTE} {thread.agent.agent_id} at {thread.agent.endpoint.service}"
         case Inferring() as stage:
             return f"{CALLING} {infer_command(thread, stage).model}"
         case CallingTools(batch=batch):

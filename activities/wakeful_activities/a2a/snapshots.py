@@ -1,0 +1,168 @@
+"""A remote task as far as it is known, in our words: what the service streams and answers, folded into one value."""
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from a2a.types.a2a_pb2 import Message, Part, StreamResponse, Task, TaskArtifactUpdateEvent, TaskState
+from google.protobuf.json_format import MessageToDict
+from pydantic import JsonValue
+
+from wakeful.contract.remote import RemoteState
+
+_STATES = {
+    TaskState.TASK_STATE_UNSPECIFIED: RemoteState.WORKING,
+    TaskState.TASK_STATE_SUBMITTED: RemoteState.SUBMITTED,
+    TaskState.TASK_STATE_WORKING: RemoteState.WORKING,
+    TaskState.TASK_STATE_INPUT_REQUIRED: RemoteState.INPUT_REQUIRED,
+    TaskState.TASK_STATE_AUTH_REQUIRED: RemoteState.AUTH_REQUIRED,
+    TaskState.TASK_STATE_COMPLETED: RemoteState.COMPLETED,
+    TaskState.TASK_STATE_FAILED: RemoteState.FAILED,
+    TaskState.TASK_STATE_CANCELED: RemoteState.CANCELED,
+    TaskState.TASK_STATE_REJECTED: RemoteState.REJECTED,
+}
+
+
+@dataclass(frozen=True)
+class RemoteSnapshot:
+    """What a service has said of a task, or its answer without one."""
+
+    state: RemoteState
+    context_id: str = ""
+    task_id: str | None = None
+    text: str = ""
+    """Of its artifacts; of a message alone, the message."""
+    status_text: str = ""
+    """The message of its status: progress, a question, or why it failed."""
+    data: JsonValue = None
+    """The one structured result, if there is exactly one."""
+    state_since: int | None = None
+    message_ids: frozenset[str] = frozenset()
+    """Of its history, if the service keeps one."""
+
+    @property
+    def answer(self) -> str:
+        return self.text or self.status_text
+
+    def without(self, secrets: Callable[[str], str]) -> "RemoteSnapshot":
+        """The snapshot with texts from which secrets are removed."""
+        data = self.data
+        if data is not None and secrets(written := json.dumps(data)) != written:
+            data = json.loads(secrets(written))
+        return replace(self, text=secrets(self.text), status_text=secrets(self.status_text), data=data)
+
+
+class TaskFold:
+    """Applies what a service streams to a task."""
+
+    def __init__(self, task: Task | None = None) -> None:
+        self._task = Task()
+        if task is not None:
+            self._task.CopyFrom(task)
+        self._message: Message | None = None
+
+    def add(self, event: StreamResponse) -> None:
+        match event.WhichOneof("payload"):
+            case "task":
+                self._task.CopyFrom(event.task)
+            case "message":
+                self._message = event.message
+            case "status_update":
+                self._name(event.status_update.task_id, event.status_update.context_id)
+                self._task.status.CopyFrom(event.status_update.status)
+            case "artifact_update":
+                self._name(event.artifact_update.task_id, event.artifact_update.context_id)
+                self._add_artifact(event.artifact_update)
+            case _:
+                pass  # of a later version of the protocol
+
+    def _add_artifact(self, update: TaskArtifactUpdateEvent) -> None:
+        new = update.artifact
+        known = next((each for each in self._task.artifacts if each.artifact_id == new.artifact_id), None)
+        if known is None:
+            self._task.artifacts.append(new)
+        elif update.append:
+            known.parts.extend(new.parts)
+        else:
+            known.CopyFrom(new)
+
+    def _name(self, task_id: str, context_id: str) -> None:
+        self._task.id = self._task.id or task_id
+        self._task.context_id = self._task.context_id or context_id
+
+    @property
+    def snapshot(self) -> RemoteSnapshot:
+        return snapshot_of(self._task) if self._message is None else snapshot_of_message(self._message)
+
+
+def snapshot_of(task: Task) -> RemoteSnapshot:
+    parts = [part for artifact in task.artifacts for part in artifact.parts]
+    status = task.status
+    at = status.timestamp.ToMilliseconds() if status.HasField("timestamp") else None
+    return RemoteSnapshot(
+        state=_STATES.get(status.state, RemoteState.WORKING),
+        context_id=task.context_id,
+        task_id=task.id or None,
+        text="\n\n".join(filter(None, (text_of(artifact.parts) for artifact in task.artifacts))),
+        status_text=text_of(status.message.parts),
+        data=_only_data(parts or status.message.parts),
+        state_since=at,
+        message_ids=frozenset(message.message_id for message in task.history),
+    )
+
+
+def snapshot_of_message(message: Message) -> RemoteSnapshot:
+    """A service may answer with a message, and no task."""
+    return RemoteSnapshot(
+        state=RemoteState.COMPLETED,
+        context_id=message.context_id,
+        text=text_of(message.parts),
+        data=_only_data(message.parts),
+    )
+
+
+def text_of(parts: Iterable[Part]) -> str:
+    """The parts as a model reads them. Consecutive texts are chunks of one; other parts stand on lines of their own."""
+    text = ""
+    was_text = True
+    for part in parts:
+        is_text = part.WhichOneof("content") == "text"
+        separator = "" if not text or (is_text and was_text) else "\n"
+        text += separator + (part.text if is_text else _described(part))
+        was_text = is_text
+    return text
+
+
+def _described(part: Part) -> str:
+    name = part.filename or part.media_type or "file"
+    match part.WhichOneof("content"):
+        case "data":
+            return json.dumps(_json(part), ensure_ascii=False, sort_keys=True)  # the library keeps no order
+        case "url":
+            return f"[{name}]({part.url})"
+        case "raw":
+            return f"[{name}: {len(part.raw):,} bytes, not shown]"
+        case _:
+            return ""
+
+
+def _only_data(parts: Sequence[Part]) -> JsonValue:
+    found = [_json(part) for part in parts if part.WhichOneof("content") == "data"]
+    return found[0] if len(found) == 1 else None
+
+
+def _json(part: Part) -> JsonValue:
+    return _with_integers(MessageToDict(part.data))
+
+
+def _with_integers(value: JsonValue) -> JsonValue:
+    """The value as the service wrote it: the protocol's library reads every number as a float."""
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case dict():
+            return {name: _with_integers(each) for name, each in value.items()}
+        case list():
+            return [_with_integers(each) for each in value]
+        case _:
+            return value
