@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import uvicorn
+from mcp import Client as McpClient
 from starlette.types import ASGIApp
 from temporalio.client import Client as TemporalClient
 
@@ -52,3 +53,24 @@ async def url(agents: Client) -> AsyncIterator[str]:
     """An MCP server with all agents."""
     async with http_server(wakeful.mcp.app(agents, registry=registry)) as url:
         yield url
+
+
+@contextlib.asynccontextmanager
+async def connected(caller: McpClient) -> AsyncIterator[McpClient]:
+    """A connected client, for a fixture: a task of its own enters and leaves it, as its cancel scopes demand."""
+    opened, left = asyncio.Event(), asyncio.Event()
+
+    async def hold() -> None:
+        async with caller:
+            opened.set()
+            await left.wait()
+
+    holding = asyncio.create_task(hold())
+    waiting = asyncio.create_task(opened.wait())
+    await asyncio.wait({holding, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        yield caller
+    finally:
+        left.set()
+        waiting.cancel()
+        await holding

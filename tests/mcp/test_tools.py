@@ -8,6 +8,7 @@ import pytest
 from mcp import Client as McpClient
 from mcp import types
 
+from tests.mcp.conftest import connected
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import RunStatus
 from wakeful.client.client import Client
@@ -33,7 +34,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def caller(url: str, mode: str) -> AsyncIterator[McpClient]:
     """A client that cannot be asked."""
-    async with McpClient(url, mode=mode) as caller:
+    async with connected(McpClient(url, mode=mode)) as caller:
         yield caller
 
 

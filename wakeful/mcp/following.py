@@ -98,8 +98,9 @@ class FollowedRun:
         return self._answer
 
     def _settle(self, answer: Answered) -> None:
+        """Answer, unless there is an answer already, and end everything else that this request does."""
         assert self._group is not None
-        self._answer = answer
+        self._answer = self._answer or answer
         self._group.cancel_scope.cancel()
 
     async def _guarded(self, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
@@ -117,6 +118,8 @@ class FollowedRun:
                     await self._notices.on_trouble(record)
                 else:
                     await self._on_record(record)
+                if self._answer is not None:
+                    return
         self._settle(failure(records.ending or NOT_READ, thread_id=self._target.thread_id))
 
     async def _on_record(self, record: e.EventRecord) -> None:
