@@ -74,3 +74,9 @@ async def connected(caller: McpClient) -> AsyncIterator[McpClient]:
         left.set()
         waiting.cancel()
         await holding
+
+
+@pytest.fixture(params=["legacy", "auto"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """The handshake protocols, or the newest one."""
+    return str(request.param)

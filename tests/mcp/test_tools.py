@@ -8,27 +8,11 @@ import pytest
 from mcp import Client as McpClient
 from mcp import types
 
+from tests.mcp.calling import text, thread_of, ticket_of
 from tests.mcp.conftest import connected
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import RunStatus
 from wakeful.client.client import Client
-
-
-def text(result: types.CallToolResult) -> str:
-    block = result.content[0]
-    assert isinstance(block, types.TextContent)
-    return block.text
-
-
-def thread_of(result: types.CallToolResult) -> str:
-    assert result.meta is not None
-    return str(result.meta["wakeful/thread_id"])
-
-
-@pytest.fixture(params=["legacy", "auto"])
-def mode(request: pytest.FixtureRequest) -> str:
-    """The handshake protocols, or the newest one."""
-    return str(request.param)
 
 
 @pytest.fixture
@@ -188,7 +172,7 @@ async def test_a_client_that_cannot_be_asked_continues_with_a_tool(caller: McpCl
 
 async def test_a_decision_names_its_ticket_and_an_answer_is_checked(caller: McpClient) -> None:
     waiting = await caller.call_tool("payer", {"message": "colour"})
-    thread, ticket = thread_of(waiting), waiting.structured_content["waiting"]["decisions"][0]["ticket"]
+    thread, ticket = thread_of(waiting), ticket_of(waiting)
     nameless = await caller.call_tool("continue", {"thread_id": thread, "decision": "approve"})
     assert (nameless.is_error, ticket in text(nameless)) == (True, True)
     empty = await caller.call_tool("continue", {"thread_id": thread, "ticket": ticket, "decision": "approve"})
@@ -201,7 +185,7 @@ async def test_a_decision_names_its_ticket_and_an_answer_is_checked(caller: McpC
 
 async def test_a_denial_reaches_the_run_with_its_reason(caller: McpClient, agents: Client) -> None:
     waiting = await caller.call_tool("payer", {"message": "pay"})
-    ticket = waiting.structured_content["waiting"]["decisions"][0]["ticket"]
+    ticket = ticket_of(waiting)
     await caller.call_tool(
         "continue", {"thread_id": thread_of(waiting), "ticket": ticket, "decision": "deny", "reason": "too dear"}
     )
@@ -221,7 +205,7 @@ async def test_cancel_ends_the_run_of_a_thread(caller: McpClient, agents: Client
 async def test_a_client_that_disconnects_leaves_its_run(url: str, mode: str, agents: Client, thread_id: str) -> None:
     async with McpClient(url, mode=mode) as caller:
         waiting = await caller.call_tool("payer", {"message": "pay", "thread_id": thread_id})
-        ticket = waiting.structured_content["waiting"]["decisions"][0]["ticket"]
+        ticket = ticket_of(waiting)
     await until_status(agents, thread_id, RunStatus.WAITING)
     async with McpClient(url, mode=mode) as caller:
         arguments = {"thread_id": thread_id, "ticket": ticket, "decision": "approve"}

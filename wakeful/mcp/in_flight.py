@@ -16,7 +16,7 @@ from mcp_types import CancelledNotificationParams
 
 from wakeful.client.client import Client
 from wakeful.contract.errors import WakefulError
-from wakeful.mcp.beginning import Target
+from wakeful.mcp.beginning import Target, detached
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,11 @@ class InFlight:
         entry = self._entries.pop((session_of(ctx), str(cancelled.request_id)), None)
         if entry is None:
             return
-        reason = "the MCP client cancelled its request" + (f": {cancelled.reason}" if cancelled.reason else "")
+        # Detached: many clients close the connection right after.
+        await detached(self._cancel(client, entry, cancelled.reason))
+
+    async def _cancel(self, client: Client, entry: Entry, given: str | None) -> None:
+        reason = "the MCP client cancelled its request" + (f": {given}" if given else "")
         try:
             await cancel_target(client, await entry.begun, reason)
         except WakefulError as error:  # it has ended meanwhile, or never began

@@ -22,6 +22,8 @@ CANCEL = "cancel"
 NAME_LENGTH = 64
 """Characters of a tool's name that every model provider accepts."""
 
+_SAFE = re.compile(r"[A-Za-z0-9_-]+")
+
 NO_AGENTS = "no agent is named: give a registry, or the ids of agents"
 
 
@@ -85,7 +87,7 @@ class Served:
 
 def tool_names(ids: Iterable[str]) -> dict[str, str]:
     """A name for each agent's tool: its id, if every model provider accepts that, else a safe spelling of it."""
-    spelled = {id: re.sub(r"[^A-Za-z0-9_-]+", "_", id).strip("_") for id in ids}
+    spelled = {id: id if _SAFE.fullmatch(id) else re.sub(r"[^A-Za-z0-9_-]+", "_", id).strip("_") for id in ids}
     counted = Counter(spelled.values())
     return {id: name if _is_free(id, name, counted) else _distinct(id, name) for id, name in spelled.items()}
 
@@ -98,4 +100,4 @@ def _is_free(id: str, name: str, counted: Mapping[str, int]) -> bool:
 
 def _distinct(id: str, name: str) -> str:
     suffix = hashlib.sha256(id.encode()).hexdigest()[:8]
-    return f"{name[: NAME_LENGTH - len(suffix) - 1]}_{suffix}".lstrip("_")
+    return f"{(name or 'agent')[: NAME_LENGTH - len(suffix) - 1]}_{suffix}"
