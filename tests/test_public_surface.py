@@ -1,4 +1,4 @@
-"""What is public: the names that `wakeful`, `wakeful.testing` and `wakeful.workflow` export.
+"""What is public: the names that `wakeful`, `wakeful.testing`, `wakeful.workflow` and `wakeful.mcp` export.
 
 To add or remove one is a decision.
 """
@@ -17,6 +17,7 @@ from temporalio.client import Client as TemporalClient
 from temporalio.worker import Worker
 
 import wakeful
+import wakeful.mcp
 import wakeful.testing
 import wakeful.workflow
 from tests.support.processes import ROOT
@@ -207,6 +208,7 @@ EXPORTS = [
     "tool",
 ]
 TESTING = ["ScriptedModel", "Turn", "call", "embedded_server", "running_worker", "runtime", "say"]
+MCP = ["app", "serve_stdio"]
 WORKFLOW = ["AgentCancelled", "AgentFailed", "AgentHandle", "AgentOptions", "AgentTimedOut", "run_agent", "start_agent"]
 
 
@@ -234,6 +236,7 @@ def test_the_exported_names_are_pinned() -> None:
     assert wakeful.__all__ == sorted(wakeful.__all__) == EXPORTS
     assert wakeful.testing.__all__ == sorted(wakeful.testing.__all__) == TESTING
     assert wakeful.workflow.__all__ == sorted(wakeful.workflow.__all__) == WORKFLOW
+    assert wakeful.mcp.__all__ == sorted(wakeful.mcp.__all__) == MCP
 
 
 @pytest.mark.parametrize("name", EXPORTS)
@@ -291,7 +294,7 @@ async def test_workflows_of_users_can_import_wakeful_in_the_sandbox(
 
 @pytest.mark.parametrize("code", [pytest.param(code, id=where) for where, code in documented_code()])
 def test_documented_code_imports_only_what_is_public(code: str) -> None:
-    exports = {"wakeful": EXPORTS, "wakeful.testing": TESTING, "wakeful.workflow": WORKFLOW}
+    exports = {"wakeful": EXPORTS, "wakeful.testing": TESTING, "wakeful.workflow": WORKFLOW, "wakeful.mcp": MCP}
     others = [(module, name) for module, name in imports(code) if name not in exports.get(module, [])]
     assert others == []
 

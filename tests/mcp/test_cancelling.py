@@ -59,7 +59,7 @@ async def test_a_connection_that_is_lost_leaves_the_run(
     async with McpClient(url, mode=mode) as caller:
         joined = asyncio.Event()
 
-        async def on_progress(_progress: float, _total: float | None, _message: str | None) -> None:
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             joined.set()
 
         again = asyncio.create_task(caller.call_tool("tester", call, progress_callback=on_progress))

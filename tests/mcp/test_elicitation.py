@@ -1,12 +1,13 @@
 """B-715: what a run waits for is asked of a client that supports elicitation, in both eras of the protocol."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from mcp import Client as McpClient
 from mcp import types
+from mcp.client.session import ElicitationFnT
 
 import wakeful.mcp
 from tests.mcp.calling import text, thread_of
@@ -14,15 +15,14 @@ from tests.mcp.conftest import http_server
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.client.client import Client
 
-Ask = Callable[[Any, types.ElicitRequestParams], Awaitable[types.ElicitResult]]
 Asked = list[types.ElicitRequestFormParams]
 
 
-def answering(*answers: str | Mapping[str, Any], asked: Asked) -> Ask:
+def answering(*answers: str | Mapping[str, Any], asked: Asked) -> ElicitationFnT:
     """A person who answers these in turn: the content of a form, or that it is declined or cancelled."""
     given = iter(answers)
 
-    async def ask(_context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+    async def ask(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         assert isinstance(params, types.ElicitRequestFormParams)
         asked.append(params)
         match next(given):
@@ -37,7 +37,7 @@ def answering(*answers: str | Mapping[str, Any], asked: Asked) -> Ask:
     return ask
 
 
-async def call(url: str, mode: str, agent: str, message: str, ask: Ask, **more: str) -> types.CallToolResult:
+async def call(url: str, mode: str, agent: str, message: str, ask: ElicitationFnT, **more: str) -> types.CallToolResult:
     async with asyncio.timeout(BOUND_SECONDS), McpClient(url, mode=mode, elicitation_callback=ask) as caller:
         return await caller.call_tool(agent, {"message": message, **more})
 
@@ -114,7 +114,7 @@ async def test_the_approval_of_a_sub_agent_is_asked_for(url: str, mode: str) -> 
 async def test_a_question_that_is_decided_elsewhere_is_taken_back(url: str, agents: Client, thread_id: str) -> None:
     cancelled = asyncio.Event()
 
-    async def hesitate(_context: Any, _params: types.ElicitRequestParams) -> types.ElicitResult:
+    async def hesitate(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
         status = await agents.status(thread_id)
         await agents.decide(thread_id, status.pending[0].suspension.id, "resume")
         try:

@@ -41,14 +41,15 @@ async def test_the_official_client_calls_agents_over_stdio(agents: Client, mode:
     assert (await agents.result(thread_of(result))).response == "heard hello"
 
 
-async def test_stdout_has_nothing_but_the_protocol(agents: Client) -> None:
+async def test_stdout_has_nothing_but_the_protocol(agents: Client, tmp_path: Path) -> None:
+    errors = tmp_path / "errors"
     process = await asyncio.create_subprocess_exec(
         *(WAKEFUL, *serving(address_of(agents.temporal), QUEUE, app="tests.support.noisy_app:registry")),
         *("--log-level", "debug"),
         cwd=ROOT,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
+        stderr=errors.open("wb"),
     )
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
     arguments = {"name": "payer", "arguments": {"message": "hello"}}
@@ -60,14 +61,15 @@ async def test_stdout_has_nothing_but_the_protocol(agents: Client) -> None:
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write("".join(f"{json.dumps(message)}\n" for message in messages).encode())
-    lines = []
+    lines: list[bytes] = []
     async with asyncio.timeout(BOUND_SECONDS):
         while not lines or json.loads(lines[-1]).get("id") != 2:
             lines.append(await process.stdout.readline())
-        rest, err = await process.communicate()
+        process.stdin.close()
+        rest, _ = await process.communicate()
     assert (rest, process.returncode) == (b"", 0)
     assert {json.loads(line)["jsonrpc"] for line in lines} == {"2.0"}
-    assert b"I was imported!" in err
+    assert "I was imported!" in errors.read_text()
 
 
 @contextlib.asynccontextmanager

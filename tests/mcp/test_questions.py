@@ -119,6 +119,7 @@ def test_a_schema_allows_the_answer_or_what_the_run_waits_for(output: Any, struc
     assert schema["type"] == "object"
     jsonschema.validate(structured, schema)
     jsonschema.validate({"waiting": {"thread_id": "t", "decisions": []}}, schema)
-    for wrong in ({"n": "x", "result": "x", "a": "x"}, {"waiting": {}}):
+    refused: list[JsonValue] = [{"n": "x", "result": "x", "a": "x"}, {"waiting": {}}]
+    for wrong in refused:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, schema)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from mcp import Client as McpClient
@@ -124,7 +124,9 @@ async def test_the_same_request_gets_the_same_run(caller: McpClient, agents: Cli
     asked = {"message": "hello", "request_id": thread_id}
     first = await caller.call_tool("payer", asked)
     again = await caller.call_tool("payer", asked)
-    by_meta = await caller.call_tool("payer", {"message": "hello"}, meta={"wakeful/request_id": thread_id})
+    by_meta = await caller.call_tool(
+        "payer", {"message": "hello"}, meta=cast(types.RequestParamsMeta, {"wakeful/request_id": thread_id})
+    )
     assert first.meta == again.meta == by_meta.meta
     assert len(await agents.transcript(thread_of(first))) == 2
 
