@@ -38,7 +38,7 @@ async def test_a_request_that_times_out_leaves_its_run_if_you_want_so(
         async with McpClient(url, mode="legacy") as caller:
             asked = {"message": "linger", "thread_id": thread_id}
             with pytest.raises(MCPError, match="timed out"):
-                await caller.call_tool("tester", asked, read_timeout_seconds=3)
+                await caller.call_tool("tester", asked, read_timeout_seconds=0.5)
         await journal.until("linger", "began")
         assert (await agents.status(thread_id)).status is not RunStatus.DONE
     await agents.cancel(thread_id)

@@ -132,11 +132,15 @@ async def test_a_question_that_is_decided_elsewhere_is_taken_back(url: str, agen
 async def test_a_server_that_takes_no_decisions_asks_for_none(agents: Client, mode: str) -> None:
     async with http_server(wakeful.mcp.app(agents, agents=["payer"], decisions=False)) as url:
         asked: Asked = []
-        result = await call(url, mode, "payer", "pay", answering({}, asked=asked))
-        assert (asked, "made elsewhere" in text(result)) == ([], True)
+        waiting = await call(url, mode, "payer", "pay", answering({}, asked=asked))
+        thread = thread_of(waiting)
+        assert (asked, "made elsewhere" in text(waiting)) == ([], True)
         async with McpClient(url, mode=mode) as caller:
-            refused = await caller.call_tool("continue", {"thread_id": thread_of(result), "decision": "approve"})
-    assert (refused.is_error, "takes no decisions" in text(refused)) == (True, True)
+            refused = await caller.call_tool("continue", {"thread_id": thread, "decision": "approve"})
+            assert (refused.is_error, "takes no decisions" in text(refused)) == (True, True)
+            result = asyncio.create_task(caller.call_tool("continue", {"thread_id": thread}))
+            await agents.decide(thread, (await agents.status(thread)).pending[0].suspension.id, "resume")
+            assert text(await result) == "paid 7"
 
 
 @pytest.mark.parametrize("state", ["nonsense", '{"thread_id": "no such thread"}'])

@@ -92,3 +92,19 @@ async def test_requests_need_the_token_and_a_known_host(agents: Client, headers:
         answer = await http.post(url, json=request, headers={**accept, **headers})
         assert answer.status_code == status
         assert "secret" not in answer.text
+
+
+async def test_a_session_has_an_id_and_ends_when_it_is_deleted(url: str) -> None:
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
+    headers = {"accept": "application/json, text/event-stream"}
+    async with httpx.AsyncClient() as http:
+        opened = await http.post(url, json=request, headers=headers)
+        headers["mcp-session-id"] = opened.headers["mcp-session-id"]
+        listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+        statuses = [
+            (await http.post(url, json=listing, headers=headers)).status_code,
+            (await http.delete(url, headers=headers)).status_code,
+            (await http.post(url, json=listing, headers=headers)).status_code,
+        ]
+    assert statuses == [200, 200, 404]

@@ -6,17 +6,21 @@ import json
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from mcp import Client as McpClient
-from mcp import StdioServerParameters
+from mcp import StdioServerParameters, types
 from temporalio.client import Client as TemporalClient
 
 from tests.mcp.calling import text, thread_of
 from tests.mcp.conftest import QUEUE
 from tests.support.journal import Journal
-from tests.support.processes import ROOT, WAKEFUL, kill, wakeful, worker_process
+from tests.support.processes import ROOT, WAKEFUL, kill, worker_process
 from tests.support.waiting import BOUND_SECONDS
+from wakeful import ConfigurationError
+from wakeful.cli.app import load_command
 from wakeful.client.client import Client
 from wakeful.contract.ids import request_thread_id
 
@@ -31,6 +35,7 @@ def serving(address: str, queue: str, *options: str, app: str = APP) -> list[str
     return ["mcp", "serve", "--app", app, "--address", address, "--task-queue", queue, *options]
 
 
+@pytest.mark.integration
 async def test_the_official_client_calls_agents_over_stdio(agents: Client, mode: str) -> None:
     args = serving(address_of(agents.temporal), QUEUE)
     server = StdioServerParameters(command=WAKEFUL, args=args, cwd=ROOT, env={**os.environ})
@@ -126,22 +131,34 @@ async def test_a_client_that_asks_again_after_a_kill_of_everything_gets_the_same
     assert journal.said("linger_idempotent") == ["began", "began", "ended"]
 
 
+@pytest.mark.faults
+async def test_an_approval_is_asked_for_again_after_a_kill_of_everything(
+    temporal: TemporalClient, thread_id: str, tmp_path: Path, mode: str
+) -> None:
+    address, journal = address_of(temporal), tmp_path / "journal.jsonl"
+    asked, answers = {"message": "pay", "request_id": thread_id}, ["cancel", "accept"]
+
+    async def ask(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+        return types.ElicitResult.model_validate({"action": answers.pop(0), "content": {}})
+
+    for expected in ("has not finished", "paid 7"):
+        async with (
+            worker_process(address, thread_id, journal, app=APP) as worker,
+            http_process(address, thread_id) as (server, url),
+        ):
+            async with McpClient(url, mode=mode, elicitation_callback=ask) as caller:
+                assert expected in text(await caller.call_tool("payer", asked))
+            await kill(worker)
+            await kill(server)
+    transcript = await Client(temporal, task_queue=thread_id).transcript(request_thread_id("payer", thread_id))
+    assert [message.text for message in transcript] == ["pay", "", "paid 7", "paid 7"]
+
+
 async def _call(url: str, mode: str, asked: dict[str, str]) -> str:
     async with McpClient(url, mode=mode) as caller:
         return text(await caller.call_tool("tester", asked))
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ((), "name your agents"),
-        (("--agent", "nobody", "--app", APP), "agent not found: 'nobody'"),
-        (("--agent", "payer", "--http", "0.0.0.0:0"), "set WAKEFUL_MCP_TOKEN"),
-    ],
-)
-async def test_wrong_options_are_one_line(
-    server: object, temporal: TemporalClient, options: tuple[str, ...], problem: str
-) -> None:
-    ran = await wakeful("mcp", "serve", *options, address=address_of(temporal))
-    assert (ran.code, ran.out) == (1, "")
-    assert problem in ran.err
+def test_a_server_without_agents_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="name your agents"):
+        CliRunner().invoke(load_command("mcp"), ["serve"], catch_exceptions=False)

@@ -1,16 +1,18 @@
 """Pending decisions as forms, names of tools, and schemas of results. Nothing here needs a server."""
 
-from typing import Any
+import sys
+from typing import Any, cast
 
 import jsonschema
 import pytest
 from pydantic import BaseModel, JsonValue
 
-from wakeful import Agent, DecisionAction, PendingDecision, ResumeMode
+from wakeful import Agent, Client, ConfigurationError, DecisionAction, PendingDecision, Registry, ResumeMode
 from wakeful.contract.errors import CallerError
+from wakeful.mcp import app
 from wakeful.mcp.questions import Answer, form, parse_form
 from wakeful.mcp.results import output_schema
-from wakeful.mcp.served import tool_names
+from wakeful.mcp.served import Served, tool_names
 from wakeful.registry.content import output_spec
 
 
@@ -123,3 +125,20 @@ def test_a_schema_allows_the_answer_or_what_the_run_waits_for(output: Any, struc
     for wrong in refused:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, schema)
+
+
+@pytest.mark.parametrize(
+    ("agents", "problem"), [(["nobody"], "agent not found: 'nobody'; registered: a"), ([], "no agent is named")]
+)
+def test_agents_that_are_not_there_are_refused(agents: list[str], problem: str) -> None:
+    client = cast(Client, None)  # it is not called
+    with pytest.raises(ConfigurationError, match=problem):
+        Served(client, Registry(agents=[Agent(id="a")]), agents)
+
+
+def test_a_program_without_the_extra_is_told_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name == "mcp" or name.startswith(("mcp.", "wakeful.mcp.server"))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'wakeful\[mcp\]'"):
+        app(cast(Client, None), agents=["a"])

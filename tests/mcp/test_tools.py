@@ -8,22 +8,30 @@ import pytest
 from mcp import Client as McpClient
 from mcp import types
 
+import wakeful.mcp
 from tests.mcp.calling import text, thread_of, ticket_of
-from tests.mcp.conftest import connected
+from tests.mcp.conftest import connected, http_server
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import RunStatus
 from wakeful.client.client import Client
 
 
 @pytest.fixture
-async def caller(url: str, mode: str) -> AsyncIterator[McpClient]:
-    """A client that cannot be asked."""
+async def either(url: str, mode: str) -> AsyncIterator[McpClient]:
+    """A client of either era that cannot be asked."""
     async with connected(McpClient(url, mode=mode)) as caller:
         yield caller
 
 
-async def test_every_agent_is_a_tool(caller: McpClient) -> None:
-    tools = {tool.name: tool for tool in (await caller.list_tools()).tools}
+@pytest.fixture(scope="session")
+async def caller(url: str) -> AsyncIterator[McpClient]:
+    """A client that cannot be asked, for what is the same in both eras."""
+    async with connected(McpClient(url)) as caller:
+        yield caller
+
+
+async def test_every_agent_is_a_tool(either: McpClient) -> None:
+    tools = {tool.name: tool for tool in (await either.list_tools()).tools}
     assert [*tools] == ["chief", "judge", "numbers", "payer", "short", "tester", "continue", "cancel"]
     assert tools["payer"].description == "Pays what you owe."
     assert tools["chief"].description == "Ask the agent 'chief'. Its instructions begin: \"You delegate.\""
@@ -33,8 +41,8 @@ async def test_every_agent_is_a_tool(caller: McpClient) -> None:
     assert tools["judge"].output_schema is not None
 
 
-async def test_a_call_returns_the_final_text_and_names_its_thread(caller: McpClient, agents: Client) -> None:
-    result = await caller.call_tool("payer", {"message": "hello"})
+async def test_a_call_returns_the_final_text_and_names_its_thread(either: McpClient, agents: Client) -> None:
+    result = await either.call_tool("payer", {"message": "hello"})
     assert (text(result), result.is_error, result.structured_content) == ("heard hello", False, None)
     assert result.meta is not None
     assert result.meta["wakeful/status"] == "natural"
@@ -54,12 +62,12 @@ async def test_a_call_continues_a_thread(caller: McpClient, agents: Client) -> N
     assert written == ["one", "heard one", "two", "heard two", "two", "heard two"]
 
 
-async def test_the_answer_of_an_agent_with_an_output_type_is_structured(caller: McpClient) -> None:
-    await caller.list_tools()  # the client then checks results against the schemas
-    judged = await caller.call_tool("judge", {"message": "the butler"})
+async def test_the_answer_of_an_agent_with_an_output_type_is_structured(either: McpClient) -> None:
+    await either.list_tools()  # the client then checks results against the schemas
+    judged = await either.call_tool("judge", {"message": "the butler"})
     assert judged.structured_content == {"guilty": True, "years": 3}
     assert text(judged) == '{"guilty": true, "years": 3}'
-    counted = await caller.call_tool("numbers", {"message": "to three"})
+    counted = await either.call_tool("numbers", {"message": "to three"})
     assert counted.structured_content == {"result": [1, 2, 3]}
 
 
@@ -152,9 +160,9 @@ async def test_an_equal_message_joins_the_run_under_way(caller: McpClient, agent
     assert len([message for message in await agents.transcript(thread_id) if message.role == "user"]) == 1
 
 
-async def test_a_client_that_cannot_be_asked_continues_with_a_tool(caller: McpClient, agents: Client) -> None:
-    await caller.list_tools()
-    waiting = await caller.call_tool("judge", {"message": "pay the fine"})
+async def test_a_client_that_cannot_be_asked_continues_with_a_tool(either: McpClient, agents: Client) -> None:
+    await either.list_tools()
+    waiting = await either.call_tool("judge", {"message": "pay the fine"})
     assert not waiting.is_error
     told = waiting.structured_content["waiting"]
     [decision] = told["decisions"]
@@ -164,12 +172,12 @@ async def test_a_client_that_cannot_be_asked_continues_with_a_tool(caller: McpCl
     assert decision["ticket"] in text(waiting)
     assert "do not decide yourself" in text(waiting)
 
-    still = await caller.call_tool("continue", {"thread_id": thread_of(waiting)})
+    still = await either.call_tool("continue", {"thread_id": thread_of(waiting)})
     assert still.structured_content == waiting.structured_content
     approval = {"thread_id": thread_of(waiting), "ticket": decision["ticket"], "decision": "approve"}
-    result = await caller.call_tool("continue", approval)
+    result = await either.call_tool("continue", approval)
     assert result.structured_content == {"guilty": False, "years": 0}
-    assert (await caller.call_tool("continue", approval)).structured_content == {"guilty": False, "years": 0}
+    assert (await either.call_tool("continue", approval)).structured_content == {"guilty": False, "years": 0}
 
 
 async def test_a_decision_names_its_ticket_and_an_answer_is_checked(caller: McpClient) -> None:
@@ -195,10 +203,10 @@ async def test_a_denial_reaches_the_run_with_its_reason(caller: McpClient, agent
     assert "too dear" in refused
 
 
-async def test_cancel_ends_the_run_of_a_thread(caller: McpClient, agents: Client, thread_id: str) -> None:
-    call = asyncio.create_task(caller.call_tool("tester", {"message": "linger", "thread_id": thread_id}))
+async def test_cancel_ends_the_run_of_a_thread(either: McpClient, agents: Client, thread_id: str) -> None:
+    call = asyncio.create_task(either.call_tool("tester", {"message": "linger", "thread_id": thread_id}))
     await until(agents, thread_id, lambda view: view.steps == 1)
-    await caller.call_tool("cancel", {"thread_id": thread_id, "reason": "enough"})
+    await either.call_tool("cancel", {"thread_id": thread_id, "reason": "enough"})
     async with asyncio.timeout(BOUND_SECONDS):
         result = await call
     assert (result.is_error, text(result)) == (True, "The run ended as cancelled: enough.")
@@ -212,3 +220,24 @@ async def test_a_client_that_disconnects_leaves_its_run(url: str, mode: str, age
     async with McpClient(url, mode=mode) as caller:
         arguments = {"thread_id": thread_id, "ticket": ticket, "decision": "approve"}
         assert text(await caller.call_tool("continue", arguments)) == "paid 7"
+
+
+async def test_threads_of_others_are_refused(agents: Client, thread_id: str) -> None:
+    """Of an agent that is not served, and of another tenant."""
+    ours, theirs = f"{thread_id}-ours", f"{thread_id}-theirs"
+    await agents.run("payer", "hello", thread_id=theirs, tenant="theirs")
+    await agents.run("tester", "add", thread_id=thread_id, tenant="ours")
+    async with (
+        http_server(wakeful.mcp.app(agents, agents=["payer"], tenant="ours", user="ada")) as url,
+        McpClient(url) as caller,
+    ):
+        for thread in (theirs, thread_id):
+            for tool, arguments in (("payer", {"message": "hello"}), ("continue", {}), ("cancel", {})):
+                result = await caller.call_tool(tool, {"thread_id": thread, **arguments})
+                assert (result.is_error, "not one of the agents that this server serves" in text(result)) == (
+                    True,
+                    True,
+                )
+        assert text(await caller.call_tool("payer", {"message": "hello", "thread_id": ours})) == "heard hello"
+    identity = (await agents.status(ours)).identity
+    assert (identity.tenant, identity.user) == ("ours", "ada")

@@ -29,11 +29,16 @@ class Target:
     run_id: str | None = None
 
 
-async def detached(work: Awaitable[T]) -> T:
-    """Await work that is completed even if the request is cancelled: a signal must not be sent by half."""
+def start_detached(work: Awaitable[T]) -> asyncio.Future[T]:
+    """Start work that is completed even if the request is cancelled: a signal must not be sent by half."""
     task = asyncio.ensure_future(work)
     task.add_done_callback(lambda done: done.cancelled() or done.exception())  # it counts as seen
-    return await asyncio.shield(task)
+    return task
+
+
+async def detached(work: Awaitable[T]) -> T:
+    """Await such work."""
+    return await asyncio.shield(start_detached(work))
 
 
 async def begin(served: Served, agent_id: str, asked: AgentArguments) -> Target:

@@ -13,9 +13,9 @@ from wakeful.client.approvals import PendingDecision
 from wakeful.contract.decisions import DecisionAction
 from wakeful.contract.errors import CallerError
 from wakeful.mcp.arguments import CancelArguments, ContinueArguments, parse_agent_arguments, parse_arguments
-from wakeful.mcp.beginning import Target, begin, detached
+from wakeful.mcp.beginning import Target, begin, detached, start_detached
 from wakeful.mcp.deciding import decide, pending_in
-from wakeful.mcp.following import Answered, FollowedRun, RequestState
+from wakeful.mcp.following import Answered, FollowedRun, Replies, RequestState
 from wakeful.mcp.in_flight import InFlight
 from wakeful.mcp.notices import LogLevels, Notices
 from wakeful.mcp.questions import Answer, needs_result, parse_form, ticket_of
@@ -47,7 +47,7 @@ async def continue_run(request: ToolRequest) -> Answered:
     if request.params.request_state is not None:
         return await _resume(request)
     asked = parse_arguments(ContinueArguments, CONTINUE, request.params.arguments)
-    return await _follow(request, _decided(request, asked))
+    return await _follow(request, _decided(request, asked), outlasts=True)
 
 
 async def cancel_run(request: ToolRequest) -> CallToolResult:
@@ -64,18 +64,20 @@ async def _follow(
     beginning: Awaitable[Target],
     *,
     agent_id: str | None = None,
-    problems: dict[str, str] | None = None,
-    dismissed: frozenset[str] = frozenset(),
+    replies: Replies | None = None,
+    outlasts: bool = False,
 ) -> Answered:
     """Begin, and answer; a cancellation of the request finds what it has begun."""
-    begun = asyncio.ensure_future(detached(beginning))
+    begun = start_detached(beginning)
     with request.in_flight.tracking(request.ctx, begun):
         target = await asyncio.shield(begun)
         served = request.served
         agent_id = agent_id or (await detached(served.client.status(target.thread_id))).identity.agent_id
         notices = Notices(request.ctx, request.levels, target.thread_id, agent_id)
         schema = served.output_schema_of(agent_id)
-        run = FollowedRun(served, request.ctx, target, notices, schema=schema, problems=problems, dismissed=dismissed)
+        run = FollowedRun(
+            served, request.ctx, target, notices, schema=schema, replies=replies or Replies(), outlasts=outlasts
+        )
         return await run.answer()
 
 
@@ -132,8 +134,7 @@ async def _resume(request: ToolRequest) -> Answered:
                 problems[ticket_of(pending)] = problem
         return state.target
 
-    target = await detached(answered())
-    return await _follow(request, _ready(target), problems=problems, dismissed=frozenset(dismissed))
+    return await _follow(request, answered(), replies=Replies(problems, dismissed))
 
 
 async def _answer_form(
@@ -150,7 +151,3 @@ async def _answer_form(
     except CallerError as error:
         return str(error)
     return None
-
-
-async def _ready(target: Target) -> Target:
-    return target

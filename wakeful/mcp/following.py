@@ -6,6 +6,7 @@ for, and continues it with another tool.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
@@ -35,6 +36,8 @@ from wakeful.mcp.served import Served
 
 Answered = CallToolResult | InputRequiredResult
 
+LOOK_AGAIN_SECONDS = 10.0
+
 NOT_READ = "The thread ended before a run read this message. Call again to wake the thread."
 
 
@@ -55,13 +58,22 @@ class RequestState(Wire):
         return Target(self.thread_id, self.message_id, self.run_id)
 
 
+@dataclass(frozen=True)
+class Replies:
+    """What became of the answers that a request came with."""
+
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """Why answers were refused, by ticket."""
+    dismissed: Collection[str] = ()
+    """The tickets of questions that the person has closed without an answer."""
+
+
 class FollowedRun:
     """One request that waits for one run.
 
     Args:
         schema: of the agent's output type, if it has one.
-        problems: why the last answers were refused, by ticket.
-        dismissed: the tickets of questions that the person has closed without an answer.
+        outlasts: wait also for decisions that the client may not make.
     """
 
     def __init__(
@@ -72,18 +84,20 @@ class FollowedRun:
         notices: Notices,
         *,
         schema: dict[str, JsonValue] | None,
-        problems: Mapping[str, str] | None = None,
-        dismissed: Collection[str] = (),
+        replies: Replies,
+        outlasts: bool = False,
     ) -> None:
         self._served = served
         self._ctx = ctx
         self._target = target
         self._notices = notices
         self._schema = schema
-        self._problems = problems or {}
-        self._dismissed = dismissed
+        self._replies = replies
+        self._outlasts = outlasts
         self._run_id = target.run_id
         self._identity: RunIdentity | None = None
+        self._paused: set[str] = set()
+        """The threads whose runs wait for decisions."""
         self._asked: set[tuple[str, int | None]] = set()
         self._asking: dict[tuple[str, str], anyio.CancelScope] = {}
         self._answer: Answered | None = None
@@ -94,6 +108,7 @@ class FollowedRun:
         async with anyio.create_task_group() as self._group:
             self._group.start_soon(self._notices.keep_alive)
             self._group.start_soon(self._guarded, self._watch)
+            self._group.start_soon(self._guarded, self._look_again)
         assert self._answer is not None, "a task group ends when its tasks have, or when the request is cancelled"
         return self._answer
 
@@ -112,7 +127,8 @@ class FollowedRun:
 
     async def _watch(self) -> None:
         await self._notices.opened()
-        with Records(self._served.client, self._target.thread_id) as records:
+        live = "progress_token" in (self._ctx.meta or {})
+        with Records(self._served.client, self._target.thread_id, live=live) as records:
             async for record in records:
                 if isinstance(record, WakefulError):
                     await self._notices.on_trouble(record)
@@ -122,6 +138,13 @@ class FollowedRun:
                     return
         self._settle(failure(records.ending or NOT_READ, thread_id=self._target.thread_id))
 
+    async def _look_again(self) -> None:
+        """Read what paused runs wait for, now and then: what was read with the event may have been older."""
+        while True:
+            await anyio.sleep(LOOK_AGAIN_SECONDS)
+            if self._paused:
+                await self._on_pending()
+
     async def _on_record(self, record: e.EventRecord) -> None:
         if not record.path:
             await self._find_run(record)
@@ -129,8 +152,12 @@ class FollowedRun:
             return
         await self._notices.on_record(record)
         self._withdraw_question(record)
+        thread_id = record.thread_id or self._target.thread_id
         match record.event:
+            case e.RunStart():
+                self._paused.discard(thread_id)
             case e.RunFinish(termination=Suspended()) if _waits_for_decisions(record.event):
+                self._paused.add(thread_id)
                 await self._on_pending()
             case e.RunFinish(termination=termination) if not record.path and not isinstance(termination, Suspended):
                 self._settle(finished(record, record.event, schema=self._schema))
@@ -171,7 +198,9 @@ class FollowedRun:
         pending = [each for each in found if (ticket_of(each), each.since) not in self._asked]
         if not pending:
             return  # they are made: this is an event of the past
-        is_dismissed = any(ticket_of(each) in self._dismissed for each in pending)
+        if self._outlasts and not self._served.decisions:
+            return
+        is_dismissed = any(ticket_of(each) in self._replies.dismissed for each in pending)
         if is_dismissed or not self._served.decisions or not self._can_ask():
             self._settle(self._waiting(pending))
         elif self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
@@ -193,7 +222,9 @@ class FollowedRun:
         return waiting(self._target.thread_id, pending, decisions=self._served.decisions)
 
     def _input_required(self, pending: list[PendingDecision]) -> InputRequiredResult:
-        requests = {ticket_of(each): self._question(each, self._problems.get(ticket_of(each))) for each in pending}
+        requests = {
+            ticket_of(each): self._question(each, self._replies.problems.get(ticket_of(each))) for each in pending
+        }
         state = RequestState(
             thread_id=self._target.thread_id,
             message_id=self._target.message_id,

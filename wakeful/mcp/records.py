@@ -15,9 +15,10 @@ from wakeful.contract.events import ErrorEvent, EventRecord
 class Records:
     """Iterates over the records of a thread and its descendants, and over the outages in between."""
 
-    def __init__(self, client: Client, thread_id: str) -> None:
+    def __init__(self, client: Client, thread_id: str, *, live: bool) -> None:
         self._client = client
         self._thread_id = thread_id
+        self._is_live = live
         self._queue: asyncio.Queue[EventRecord | WakefulError | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
         self.ending: str | None = None
@@ -51,6 +52,8 @@ class Records:
         return item
 
     async def _read(self) -> None:
-        watching = self._client.watch(self._thread_id, live=True, descendants=True, on_trouble=self._queue.put_nowait)
+        watching = self._client.watch(
+            self._thread_id, live=self._is_live, descendants=True, on_trouble=self._queue.put_nowait
+        )
         async for record in watching:
             self._queue.put_nowait(record)
