@@ -13,7 +13,7 @@ from temporalio.client import Client as TemporalClient
 
 import wakeful.mcp
 from tests.conftest import worker_settings
-from tests.support.mcp_app import registry
+from tests.support.served_agents_app import registry
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.client.client import Client
 from wakeful.worker import running_worker

@@ -24,7 +24,7 @@ from wakeful.cli.app import load_command
 from wakeful.client.client import Client
 from wakeful.contract.ids import request_thread_id
 
-APP = "tests.support.mcp_app:registry"
+APP = "tests.support.served_agents_app:registry"
 
 
 def address_of(temporal: TemporalClient) -> str:
