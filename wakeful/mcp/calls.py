@@ -47,7 +47,8 @@ async def continue_run(request: ToolRequest) -> Answered:
     if request.params.request_state is not None:
         return await _resume(request)
     asked = parse_arguments(ContinueArguments, CONTINUE, request.params.arguments)
-    return await _follow(request, _decided(request, asked), outlasts=True)
+    replies = Replies()
+    return await _follow(request, _decided(request, asked, replies), replies=replies, outlasts=True)
 
 
 async def cancel_run(request: ToolRequest) -> CallToolResult:
@@ -88,7 +89,7 @@ async def _checked(served: Served, thread_id: str) -> Target:
     return Target(thread_id, run_id=view.identity.run_id)
 
 
-async def _decided(request: ToolRequest, asked: ContinueArguments) -> Target:
+async def _decided(request: ToolRequest, asked: ContinueArguments, replies: Replies) -> Target:
     """Send the decision that a call of `continue` has; one that was made before changes nothing."""
     served = request.served
     target = await _checked(served, asked.thread_id)
@@ -100,8 +101,9 @@ async def _decided(request: ToolRequest, asked: ContinueArguments) -> Target:
     if asked.ticket is None:
         waiting = ", ".join(map(repr, pending)) or "none"
         raise CallerError(f"`ticket` is missing: it says what the decision is about; waiting are {waiting}")
-    if asked.ticket in pending:
-        await decide(served, request.ctx, pending[asked.ticket], _answer(asked, pending[asked.ticket]))
+    if (shown := pending.get(asked.ticket)) is not None:
+        await decide(served, request.ctx, shown, _answer(asked, shown))
+        replies.decided.add((asked.ticket, shown.since))
     return target
 
 
@@ -119,22 +121,24 @@ async def _resume(request: ToolRequest) -> Answered:
         state = RequestState.model_validate_json(request.params.request_state or "")
     except ValidationError:
         raise CallerError("the request state is not one of this server: call the tool again without it") from None
-    problems: dict[str, str] = {}
-    dismissed: set[str] = set()
+    replies = Replies()
 
     async def answered() -> Target:
         await _checked(request.served, state.thread_id)
         for pending in await pending_in(request.served.client, state.thread_id):
-            response = (request.params.input_responses or {}).get(ticket_of(pending))
-            if ticket_of(pending) not in state.shown or not isinstance(response, ElicitResult):
+            ticket = ticket_of(pending)
+            response = (request.params.input_responses or {}).get(ticket)
+            if ticket not in state.shown or not isinstance(response, ElicitResult):
                 continue
             if response.action == "cancel":
-                dismissed.add(ticket_of(pending))
+                replies.dismissed.add(ticket)
             elif (problem := await _answer_form(request, state, pending, response)) is not None:
-                problems[ticket_of(pending)] = problem
+                replies.problems[ticket] = problem
+            else:
+                replies.decided.add((ticket, pending.since))
         return state.target
 
-    return await _follow(request, answered(), replies=Replies(problems, dismissed))
+    return await _follow(request, answered(), replies=replies)
 
 
 async def _answer_form(

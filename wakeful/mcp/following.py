@@ -5,7 +5,7 @@ the result of its request, and repeats the request with the answers. One that ca
 for, and continues it with another tool.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from wakeful.contract import events as e
 from wakeful.contract import names
 from wakeful.contract.base import Wire
 from wakeful.contract.decisions import DecisionAction
-from wakeful.contract.errors import CallerError, WakefulError
+from wakeful.contract.errors import CallerError, NoAnswer, WakefulError
 from wakeful.contract.outcomes import OutcomeStatus
 from wakeful.contract.runs import RunIdentity, Suspended
 from wakeful.contract.views import OutcomesView
@@ -60,12 +60,14 @@ class RequestState(Wire):
 
 @dataclass(frozen=True)
 class Replies:
-    """What became of the answers that a request came with."""
+    """What became of the answers that a request came with; it is filled in before the run is followed."""
 
-    problems: Mapping[str, str] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
     """Why answers were refused, by ticket."""
-    dismissed: Collection[str] = ()
+    dismissed: set[str] = field(default_factory=set)
     """The tickets of questions that the person has closed without an answer."""
+    decided: set[tuple[str, int | None]] = field(default_factory=set)
+    """What is decided, by ticket and time, though perhaps no worker has applied it yet."""
 
 
 class FollowedRun:
@@ -98,7 +100,7 @@ class FollowedRun:
         self._identity: RunIdentity | None = None
         self._paused: set[str] = set()
         """The threads whose runs wait for decisions."""
-        self._asked: set[tuple[str, int | None]] = set()
+        self._asked = {*replies.decided}
         self._asking: dict[tuple[str, str], anyio.CancelScope] = {}
         self._answer: Answered | None = None
         self._group: anyio.abc.TaskGroup | None = None
@@ -185,16 +187,20 @@ class FollowedRun:
 
     async def _check_refusal(self) -> None:
         thread_id, message_id = self._target.thread_id, self._target.message_id
-        query = self._served.client.reader.query(
-            thread_id, names.QUERY_OUTCOMES, OutcomesView, {"ids": [message_id] if message_id else []}
-        )
+        if message_id is None:
+            return
+        request = {"ids": [message_id]}
+        query = self._served.client.reader.query(thread_id, names.QUERY_OUTCOMES, OutcomesView, request)
         for outcome in (await detached(query)).outcomes:
             if outcome.status is OutcomeStatus.REFUSED and outcome.is_message:
                 raise CallerError(f"thread {thread_id!r} refused the message: {outcome.reason}")
 
     async def _on_pending(self) -> None:
         """The run, or one of its descendants, waits for decisions: ask for those that were not asked for yet."""
-        found = await pending_in(self._served.client, self._target.thread_id)
+        try:
+            found = await pending_in(self._served.client, self._target.thread_id)
+        except NoAnswer:
+            return  # it is read again
         pending = [each for each in found if (ticket_of(each), each.since) not in self._asked]
         if not pending:
             return  # they are made: this is an event of the past
