@@ -1,4 +1,4 @@
-"""What is public: the names that `wakeful`, `wakeful.testing` and `wakeful.workflow` export.
+"""What is public: the names that `wakeful`, `wakeful.testing`, `wakeful.workflow` and `wakeful.mcp` export.
 
 To add or remove one is a decision.
 """
@@ -18,6 +18,7 @@ from temporalio.worker import Worker
 
 import wakeful
 import wakeful.a2a
+import wakeful.mcp
 import wakeful.testing
 import wakeful.workflow
 from tests.support.processes import ROOT
@@ -214,6 +215,7 @@ EXPORTS = [
 ]
 TESTING = ["ScriptedModel", "Turn", "call", "embedded_server", "running_worker", "runtime", "say"]
 A2A = ["TOKEN_VARIABLE", "app"]
+MCP = ["app", "serve_stdio"]
 WORKFLOW = ["AgentCancelled", "AgentFailed", "AgentHandle", "AgentOptions", "AgentTimedOut", "run_agent", "start_agent"]
 
 
@@ -242,6 +244,7 @@ def test_the_exported_names_are_pinned() -> None:
     assert wakeful.testing.__all__ == sorted(wakeful.testing.__all__) == TESTING
     assert wakeful.workflow.__all__ == sorted(wakeful.workflow.__all__) == WORKFLOW
     assert wakeful.a2a.__all__ == sorted(wakeful.a2a.__all__) == A2A
+    assert wakeful.mcp.__all__ == sorted(wakeful.mcp.__all__) == MCP
 
 
 @pytest.mark.parametrize("name", EXPORTS)
@@ -299,7 +302,13 @@ async def test_workflows_of_users_can_import_wakeful_in_the_sandbox(
 
 @pytest.mark.parametrize("code", [pytest.param(code, id=where) for where, code in documented_code()])
 def test_documented_code_imports_only_what_is_public(code: str) -> None:
-    exports = {"wakeful": EXPORTS, "wakeful.testing": TESTING, "wakeful.workflow": WORKFLOW, "wakeful.a2a": A2A}
+    exports = {
+        "wakeful": EXPORTS,
+        "wakeful.testing": TESTING,
+        "wakeful.workflow": WORKFLOW,
+        "wakeful.a2a": A2A,
+        "wakeful.mcp": MCP,
+    }
     others = [(module, name) for module, name in imports(code) if name not in exports.get(module, [])]
     assert others == []
 

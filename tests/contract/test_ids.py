@@ -128,6 +128,9 @@ def test_the_spelling_of_other_ids_never_changes() -> None:
         "task_event_id": ids.task_event_id("t1/report-0190", "e", 4),
         "context_message_id": ids.context_message_id("clock"),
         "child_thread_id": ids.child_thread_id("t1/clerk-0190", "t1", "Ada's clerk", "0191a2b3c4"),
+        "request_thread_id": [ids.request_thread_id("partner/clerk", "r1", tenant) for tenant in (None, "acme")],
+        "request_message_id": ids.request_message_id("r1"),
+        "text_message_id": ids.text_message_id("hello", 2),
     } == {
         "run_id": ("r", "r.2"),
         "lineage": "fffffe",
@@ -151,6 +154,9 @@ def test_the_spelling_of_other_ids_never_changes() -> None:
         "task_event_id": "t1/report-0190:e:4",
         "context_message_id": "context:clock",
         "child_thread_id": "t1/clerk-0190/Ada-s-clerk-0191a2b3",
+        "request_thread_id": ["partner-clerk-23c4bb42cc49ac0bdd045c63", "partner-clerk-c13eff5d4bcc53de38e7c95f"],
+        "request_message_id": "request_82f3e9c695dc6b8d1b11818d",
+        "text_message_id": "text_e3bb7222125a242ed759af40",
     }
 
 
@@ -195,6 +201,9 @@ def test_every_function_that_spells_an_id_is_pinned() -> None:
             "task_event_id",
             "context_message_id",
             "child_thread_id",
+            "request_thread_id",
+            "request_message_id",
+            "text_message_id",
         ),
         *(
             "asking_inference",

@@ -574,3 +574,21 @@ def is_child(thread_id: str, parent: str) -> bool:
 def is_descendant(thread_id: str, ancestor: str) -> bool:
     """Whether a thread is a descendant of another, by its id."""
     return thread_id.startswith(f"{ancestor}/")
+
+
+def request_thread_id(agent_id: str, request_id: str, tenant: str | None = None) -> str:
+    """The thread that a request by this id starts: the same whenever the request is repeated."""
+    named = "\n".join((tenant or "", agent_id, request_id))
+    readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", agent_id)[:CHILD_NAME_LENGTH] or "request"
+    return f"{readable}-{hashlib.sha256(named.encode(errors='surrogatepass')).hexdigest()[:24]}"
+
+
+def request_message_id(request_id: str) -> str:
+    """The message of a request by this id, on whatever thread: sent again, it has no effect."""
+    return f"request_{hashlib.sha256(request_id.encode(errors='surrogatepass')).hexdigest()[:24]}"
+
+
+def text_message_id(text: str, run: int) -> str:
+    """A message without an id of its own, during a thread's n-th run: sent again meanwhile, it has no effect."""
+    named = f"{run}\n{text}"
+    return f"text_{hashlib.sha256(named.encode(errors='surrogatepass')).hexdigest()[:24]}"

@@ -1,0 +1,73 @@
+"""The agents of the tests of the MCP server, with scripted models."""
+
+from pydantic import BaseModel, JsonValue
+
+from tests.support.app import TOOLS, basic
+from wakeful import (
+    Agent,
+    Behavior,
+    PermissionPolicy,
+    Registry,
+    Rule,
+    ScriptedModel,
+    ToolContext,
+    call,
+    say,
+    tool,
+)
+
+
+class Verdict(BaseModel):
+    """A verdict."""
+
+    guilty: bool
+    years: int
+
+
+@tool
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+@tool
+def colour(ctx: ToolContext) -> str:
+    """Ask for a colour."""
+    if ctx.resume_input is None:
+        schema: JsonValue = {
+            "type": "object",
+            "properties": {"colour": {"type": "string", "enum": ["red", "blue"]}, "shade": {"type": "integer"}},
+            "required": ["colour"],
+        }
+        ctx.suspend("Which colour?", action="choose", response_schema=schema)
+    return f"chose {ctx.resume_input.result}"
+
+
+MODEL = ScriptedModel(
+    [say("heard {input}")],
+    when={
+        "^pay": [call("pay", amount=7), say("{result}")],
+        "^twice": [call("pay", amount=7), call("pay", amount=8), say("{result}")],
+        "^colour": [call("colour"), say("{result}")],
+        "^delegate": [call("agent_run_payer", prompt="pay"), say("it says {result}")],
+        "^fail": [call("levitate")] * 9,
+    },
+)
+JUDGE = ScriptedModel(
+    [say('{"guilty": true, "years": 3}')], when={"^pay": [call("pay", amount=7), say('{"guilty": false, "years": 0}')]}
+)
+NUMBERS = ScriptedModel([say("[1, 2, 3]")])
+
+ASKING = PermissionPolicy(rules=(Rule(tool="pay", behavior=Behavior.ASK),), default_behavior=Behavior.ALLOW)
+
+registry = Registry(
+    agents=[
+        Agent(id="payer", description="Pays what you owe.", model="m", tools=[pay, colour], permissions=ASKING),
+        Agent(id="chief", instructions="You delegate.", model="m", delegates=["payer"]),
+        Agent(id="judge", description="Judges.", model="judge", tools=[pay], permissions=ASKING, output=Verdict),
+        Agent(id="numbers", description="Counts.", model="numbers", output=list[int]),
+        Agent(id="tester", instructions="Be brief.", tools=TOOLS, inference_heartbeat_timeout=3),
+        Agent(id="short", description="Gives up soon.", tools=TOOLS, max_rounds=2),
+    ],
+    models={"default": basic.script, "m": MODEL, "judge": JUDGE, "numbers": NUMBERS},
+)

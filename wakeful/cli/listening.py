@@ -1,0 +1,80 @@
+"""Where `wakeful mcp serve --http` listens, who may call it, and by which names."""
+
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wakeful.contract.errors import ConfigurationError
+from wakeful.mcp.transports import PATH
+
+TOKEN_VARIABLE = "WAKEFUL_MCP_TOKEN"
+LOCAL = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A socket that listens, and the names by which clients reach it."""
+
+    socket: socket.socket
+    host: str
+    allowed_hosts: tuple[str, ...]
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.socket.getsockname()[1]}{PATH}"
+
+
+def read_token(environ: Mapping[str, str]) -> str | None:
+    """The bearer token that clients must have."""
+    return environ.get(TOKEN_VARIABLE, "").strip() or None
+
+
+def listen(written: str, allowed_hosts: Sequence[str], *, token: str | None) -> Bound:
+    """Listen where `--http` says.
+
+    Raises:
+        ConfigurationError: it is not an address, others than this machine could reach it without a token or by no name
+            that is known, or the port is taken.
+    """
+    host, port = parse_address(written)
+    if not _is_loopback(host) and token is None:
+        raise ConfigurationError(
+            [f"--http {written!r} listens beyond this machine: set {TOKEN_VARIABLE} to a token that clients must have"]
+        )
+    names = [*allowed_hosts] if _is_any(host) or _is_loopback(host) else [_bracketed(host), *allowed_hosts]
+    if not names and not _is_loopback(host):
+        raise ConfigurationError(
+            [f"--http {written!r} listens on every interface: say with --allowed-host by which names clients reach it"]
+        )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return Bound(socket.create_server((host, port), family=family), host, tuple(names))
+    except OSError as error:
+        raise ConfigurationError([f"--http {written!r}: {error.strerror or error}"]) from error
+
+
+def parse_address(written: str) -> tuple[str, int]:
+    """The host and the port of `[HOST:]PORT`; an IPv6 address is in brackets."""
+    host, _, port = written.rpartition(":")
+    if not (port.isascii() and port.isdecimal()) or int(port) > 65535 or (":" in host and not host.startswith("[")):
+        raise ConfigurationError([f"--http {written!r} is not an address: write a port, HOST:PORT or [IPV6]:PORT"])
+    return host.strip("[]") or LOCAL, int(port)
+
+
+def _is_loopback(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def _is_any(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_unspecified
+    return False
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,103 @@
+"""What a server serves: a client, the agents that are tools, and what their callers may do."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from wakeful.client.client import Client
+from wakeful.contract.errors import CallerError, ConfigurationError
+from wakeful.contract.runs import RunIdentity
+from wakeful.registry.content import output_spec
+from wakeful.registry.registry import Registry
+from wakeful.registry.runtime_tools import about
+
+CONTINUE = "continue"
+CANCEL = "cancel"
+"""The tools that are not agents."""
+
+NAME_LENGTH = 64
+"""Characters of a tool's name that every model provider accepts."""
+
+_SAFE = re.compile(r"[A-Za-z0-9_-]+")
+
+NO_AGENTS = "no agent is named: give a registry, or the ids of agents"
+
+
+@dataclass(frozen=True)
+class Served:
+    """The settings of a server; `transports.app` says what each means."""
+
+    client: Client
+    registry: Registry | None
+    agents: Sequence[str] | None
+    tenant: str | None = None
+    user: str | None = None
+    decisions: bool = True
+    cancels: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.ids:
+            raise ConfigurationError([NO_AGENTS])
+        if self.registry is not None and (unknown := [id for id in self.ids if id not in self.registry.agents]):
+            known = ", ".join(sorted(self.registry.agents)) or "none"
+            raise ConfigurationError([f"agent not found: {id!r}; registered: {known}" for id in unknown])
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The agents, by id."""
+        if self.agents is not None:
+            return tuple(dict.fromkeys(self.agents))
+        return tuple(sorted(self.registry.agents)) if self.registry is not None else ()
+
+    @property
+    def tool_names(self) -> Mapping[str, str]:
+        """The name of each agent's tool, by the agent's id."""
+        return tool_names(self.ids)
+
+    def agent_of(self, tool_name: str) -> str | None:
+        """The agent whose tool has this name."""
+        return next((id for id, name in self.tool_names.items() if name == tool_name), None)
+
+    def description_of(self, agent_id: str) -> str:
+        """What the agent is for, as a model reads it that may call its tool."""
+        agent = self.registry.agents.get(agent_id) if self.registry is not None else None
+        if agent is not None and agent.description.strip():
+            return agent.description.strip()
+        known = about(agent) if agent is not None else ""
+        return f"Ask the agent {agent_id!r}." + (f" Its {known}" if known else "")
+
+    def output_schema_of(self, agent_id: str) -> dict[str, JsonValue] | None:
+        """The JSON schema of the agent's answers, if it has an output type."""
+        agent = self.registry.agents.get(agent_id) if self.registry is not None else None
+        spec = output_spec(agent) if agent is not None else None
+        return None if spec is None else spec.json_schema
+
+    def check_thread(self, identity: RunIdentity) -> None:
+        """Raise a `CallerError` if the thread is not one that this server may show or continue."""
+        if identity.agent_id not in self.ids or (self.tenant is not None and identity.tenant != self.tenant):
+            raise CallerError(
+                f"thread {identity.thread_id!r} is not one of the agents that this server serves; leave `thread_id` "
+                "out to start a new thread"
+            )
+
+
+def tool_names(ids: Iterable[str]) -> dict[str, str]:
+    """A name for each agent's tool: its id, if every model provider accepts that, else a safe spelling of it."""
+    spelled = {id: id if _SAFE.fullmatch(id) else re.sub(r"[^A-Za-z0-9_-]+", "_", id).strip("_") for id in ids}
+    counted = Counter(spelled.values())
+    return {id: name if _is_free(id, name, counted) else _distinct(id, name) for id, name in spelled.items()}
+
+
+def _is_free(id: str, name: str, counted: Mapping[str, int]) -> bool:
+    if not name or len(name) > NAME_LENGTH or name in (CONTINUE, CANCEL):
+        return False
+    return id == name or counted[name] == 1
+
+
+def _distinct(id: str, name: str) -> str:
+    suffix = hashlib.sha256(id.encode()).hexdigest()[:8]
+    return f"{(name or 'agent')[: NAME_LENGTH - len(suffix) - 1]}_{suffix}"
