@@ -2,6 +2,7 @@
 
 A file has `[[agent]]` tables, `[agent.<id>]` tables, or one `[agent]`. The keys are the fields of `Agent` that are
 data; tools, gates and plugins are referred to by name. The registry checks the names, with the locations from here.
+MCP servers, which agents refer to by name, are in `[mcp.<name>]` tables.
 """
 
 import difflib
@@ -14,6 +15,7 @@ from pydantic import PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
 
 from wakeful.authoring.agent import Agent
+from wakeful.authoring.mcp_server import McpServer
 from wakeful.registry.located_files import (
     TOML_SUFFIXES,
     YAML_SUFFIXES,
@@ -25,6 +27,7 @@ from wakeful.registry.located_files import (
 )
 
 AGENT = "agent"
+MCP = "mcp"
 INSTRUCTIONS_FILE = "instructions_file"
 SUFFIXES = TOML_SUFFIXES | YAML_SUFFIXES
 SHOWN_VALUE = 60
@@ -52,6 +55,7 @@ class AgentFiles:
 
     agents: tuple[FileAgent, ...] = ()
     """Also those with problems, without their invalid fields, so that their other problems are found too."""
+    mcp_servers: tuple[McpServer, ...] = ()
     problems: tuple[Problem, ...] = ()
     sources: tuple[Path, ...] = ()
     """Every file that was read."""
@@ -68,7 +72,13 @@ def read_agents(paths: Sequence[Path | str]) -> AgentFiles:
                 reader.read(file)
         else:
             reader.skip(Problem("no such file or directory", SourceLocation(str(path))))
-    return AgentFiles(tuple(reader.agents), tuple(reader.problems), tuple(reader.sources), reader.is_complete)
+    return AgentFiles(
+        tuple(reader.agents),
+        tuple(reader.mcp_servers),
+        tuple(reader.problems),
+        tuple(reader.sources),
+        reader.is_complete,
+    )
 
 
 def _agent_files(path: Path) -> list[Path]:
@@ -82,6 +92,7 @@ def _agent_files(path: Path) -> list[Path]:
 class _Reader:
     def __init__(self) -> None:
         self.agents: list[FileAgent] = []
+        self.mcp_servers: list[McpServer] = []
         self.problems: list[Problem] = []
         self.sources: list[Path] = []
         self.is_complete = True
@@ -98,8 +109,10 @@ class _Reader:
             self.skip(file)
             return
         for name in file.data:
-            if name != AGENT:
-                self._problem(f"unknown key {name!r}; a file has [[agent]] or [agent.<id>] tables", file, (name,))
+            if name not in (AGENT, MCP):
+                tables = "[[agent]], [agent.<id>] or [mcp.<name>] tables"
+                self._problem(f"unknown key {name!r}; a file has {tables}", file, (name,))
+        self._read_mcp_servers(file)
         for key, table in self._tables(file):
             try:
                 agent = self._agent(file, key, table)
@@ -110,6 +123,18 @@ class _Reader:
                 self.is_complete = False
             else:
                 self.agents.append(agent)
+
+    def _read_mcp_servers(self, file: LocatedFile) -> None:
+        written = file.data.get(MCP, {})
+        if not isinstance(written, dict) or not all(isinstance(table, dict) for table in written.values()):
+            self._problem("mcp is not a table of servers: write [mcp.<name>] and the settings under it", file, (MCP,))
+            return
+        for name, table in written.items():
+            try:
+                self.mcp_servers.append(McpServer.model_validate({"name": name, **table}))
+            except ValidationError as error:
+                for message, where in _messages(error.errors(include_url=False, include_context=False), table):
+                    self._problem(f"MCP server {name!r}: {message}", file, (MCP, name, *where))
 
     def _problem(self, message: str, file: LocatedFile, key: KeyPath) -> None:
         self.problems.append(Problem(message, file.location(*key)))
