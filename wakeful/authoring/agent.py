@@ -67,7 +67,8 @@ class Agent(Written):
     mcp: Sequence[McpServer | str] = ()
     """MCP servers, or names of those in the registry. Its runs get the tools that they list when the runs start."""
     allowed_tools: Sequence[str] | None = None
-    """Globs over the ids of all its tools, including those of plugins, MCP servers and the runtime. None allows all, [] none."""
+    """Globs over the ids of all its tools, including those of plugins, MCP servers and the runtime. None allows all, []
+    none."""
     excluded_tools: Sequence[str] = ()
     """Globs over the same ids. They win over `allowed_tools`."""
     tool_mode: ToolMode = ToolMode.SEQUENTIAL

@@ -1,6 +1,6 @@
 """`McpServer`: a server of the Model Context Protocol, whose tools agents use. The registry checks it, workers connect.
 
-It is configuration of the worker. History records its name and the tools that a run is bound to, and nothing else of it.
+It is configuration of the worker. History records only its name, and the tools that a run is bound to.
 """
 
 import re
@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from wakeful.contract.base import Written
 from wakeful.contract.permissions import Behavior
 from wakeful.contract.remote import Secret
-from wakeful.contract.tools import Effects
+from wakeful.contract.tools import DEFAULT_HEARTBEAT_SECONDS, Effects
 
 DEFAULT_MCP_TIMEOUT_SECONDS = 30.0
 NAME_LENGTH = 32
@@ -46,6 +46,8 @@ class McpServer(Written):
     """Seconds that one call may take. Then it is cancelled at the server."""
     start_timeout: Seconds = 60.0
     """Seconds that the server may take to start and to answer the handshake."""
+    heartbeat_timeout: Seconds = DEFAULT_HEARTBEAT_SECONDS
+    """Seconds without a heartbeat after which the worker that makes a call counts as lost."""
     restart_delay: Seconds = 1.0
     """Seconds after a failure before a worker connects again; doubled with each failure in a row."""
     max_restart_delay: Seconds = 30.0

@@ -138,7 +138,9 @@ def _plugin_problems(plugins: Sequence[tuple[str, AnyPlugin]], known: Mapping[st
 def _mcp_problems(servers: Sequence[McpServer], known: RegistryContent) -> Iterator[Problem]:
     for server in servers:
         if known.mcp_servers[server.name] != server:
-            yield Problem(f"MCP server {server.name!r} is registered twice, with different settings: rename one of them")
+            yield Problem(
+                f"MCP server {server.name!r} is registered twice, with different settings: rename one of them"
+            )
     prefixes: dict[str, str] = {}
     for name in known.mcp_servers:
         prefix = mcp_tools_prefix(name)

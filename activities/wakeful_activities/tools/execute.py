@@ -20,7 +20,7 @@ from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.hooks import HookEffects
-from wakeful.contract.missing import TIMEOUTS, Missing
+from wakeful.contract.missing import Missing
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolStatus
 from wakeful.registry.registry import Registry
 from wakeful.telemetry.log_causes import log_failure
@@ -31,7 +31,16 @@ from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartb
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks, OpenProfiles, checked_requests, effects_of
-from wakeful_activities.other_workers import Lacking, OtherWorkers, check_executed, missing_before, waited
+from wakeful_activities.mcp.calls import McpCalls
+from wakeful_activities.other_workers import (
+    AttemptFailed,
+    Lacking,
+    OtherWorkers,
+    check_executed,
+    may_repeat,
+    missing_before,
+    waited,
+)
 from wakeful_activities.results import as_result, cut_to_fit
 from wakeful_activities.tools.emit import Emitter, emitting
 from wakeful_activities.tools.execution_telemetry import executing
@@ -63,8 +72,10 @@ class ToolActivity:
         intervals: HeartbeatIntervals | None = None,
         others: OtherWorkers | None = None,
         telemetry: Telemetry = OFF,
+        mcp: McpCalls | None = None,
     ) -> None:
         self._telemetry = telemetry
+        self._mcp = mcp
         self._registry = registry
         self._cache = cache
         self._hooks = hooks
@@ -78,14 +89,19 @@ class ToolActivity:
         info = activity.info()
         name, missing = info.activity_type, missing_before()
         _check_earlier_attempts(missing)
-        if (tool := self._registry.tool(name)) is None:
-            return await self._not_executed(name)
         input = activity.payload_converter().from_payload(args[0].payload, ToolCallInput)
+        if (tool := self._tool(name, input)) is None:
+            return await self._not_executed(name)
         add_fields(run_id=input.identity.run_id, agent_id=input.identity.agent_id)
         outcome = _naming(input.call.name, await self._outcome(tool, input, missing))
         if not _is_task(input):
             self._cache.put_outcome(info.activity_id, input.call.id, outcome)
         return outcome
+
+    def _tool(self, name: str, input: ToolCallInput) -> Tool | None:
+        """The tool of the registry, or that of an MCP server."""
+        tool = self._registry.tool(name)
+        return tool if tool is not None or self._mcp is None else self._mcp.tool(input)
 
     async def _not_executed(self, name: str) -> ToolOutcome:
         """What the model reads if no worker has the tool."""
@@ -176,6 +192,8 @@ class ToolActivity:
         except SuspendCall as suspension:
             ticket = suspension.ticket
             return ToolOutcome(result=ToolResult.suspended(tool.name, ticket, ticket.suspension.message))
+        except AttemptFailed as attempt:
+            raise attempt.failure from None
         except ToolError as error:
             log_failure(_logger, "tool failed", error, extra={"tool": tool.name}, level=logging.INFO)
             call.error = error_type(error)
@@ -312,9 +330,7 @@ def _check_earlier_attempts(missing: Missing | None) -> None:
     Temporal retries every failure of a call: those of attempts that found no tool, but also, for example, of a worker
     that shut down while the tool ran.
     """
-    info = activity.info()
-    may_repeat = info.retry_policy is None or TIMEOUTS[0] not in (info.retry_policy.non_retryable_error_types or ())
-    check_executed(missing, ATTEMPTS if may_repeat else 1)
+    check_executed(missing, ATTEMPTS if may_repeat() else 1)
 
 
 def _is_task(input: ToolCallInput) -> bool:
