@@ -79,6 +79,7 @@ EXPORTS = [
     "LogFields",
     "LoopDetection",
     "MaxRounds",
+    "McpServer",
     "Message",
     "MessageEdited",
     "MessageReceived",

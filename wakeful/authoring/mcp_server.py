@@ -67,6 +67,10 @@ class McpServer(Written):
     elicitation: bool = True
     """The server may ask people questions: a call that does is suspended until someone has decided."""
 
+    probe: bool = True
+    """Ask first whether the server speaks the newest protocol. False begins with the handshake of older servers at
+    once, for one that does not stand the question."""
+
     @model_validator(mode="after")
     def _is_reached_in_one_way(self) -> Self:
         if bool(self.command) == (self.url is not None):

@@ -225,6 +225,7 @@ class McpConnection:
             elicitation_callback=self._answer if server.elicitation else None,
             message_handler=self._on_message,
             client_info=types.Implementation(name="wakeful", version="1"),
+            mode="auto" if server.probe else "legacy",
             cache=None,
         )
 
