@@ -56,6 +56,7 @@ SECTIONS = {
         "delete": "Delete threads with everything that belongs to them.",
         "undelivered": "List messages between agents that were not delivered.",
         "replay": "Replay histories on the installed code, before a deploy.",
+        "mcp": "Try MCP servers: list their tools, and call them.",
         "doctor": "Check the installation, from Temporal to the models, and say what to do.",
     },
 }

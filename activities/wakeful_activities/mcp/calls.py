@@ -139,7 +139,7 @@ class _ServerCall:
                     raise self._suspending(_asking(page, asked)) from None
                 return self._error(self.connection.clean(error.message) or f"the server failed with code {error.code}")
             if isinstance(answer, CallToolResult):
-                return tool_result(self.input.call.name, self.ref, answer)
+                return tool_result(self.input.call.name, self.ref, answer, self.connection.clean)
             if isinstance(answer, InputRequiredResult):
                 request = await self._next_round(context, arguments, answer, asked)
             else:

@@ -1,7 +1,8 @@
 """What a server returned, as the result of a tool call: text, structured data, pictures, documents and audio."""
 
 import base64
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 
 from mcp_types import (
     AudioContent,
@@ -24,10 +25,16 @@ PDF = "application/pdf"
 UNKNOWN_TYPE = "application/octet-stream"
 
 
-def tool_result(tool_name: str, ref: McpToolRef, returned: CallToolResult) -> ToolResult:
-    """The result of a call. The model reads the text, or else the structured data, and gets the media."""
-    text, media = "\n".join(_texts(returned.content)), tuple(_media(returned.content))
-    data: JsonValue = returned.structured_content
+def tool_result(
+    tool_name: str, ref: McpToolRef, returned: CallToolResult, clean: Callable[[str], str] = str
+) -> ToolResult:
+    """The result of a call. The model reads the text, or else the structured data, and gets the media.
+
+    Args:
+        clean: removes secrets of the server, which it may repeat.
+    """
+    text, media = clean("\n".join(_texts(returned.content))), tuple(_media(returned.content))
+    data: JsonValue = json.loads(clean(json.dumps(returned.structured_content, ensure_ascii=False)))
     if not text and media:
         text = f"The tool returned no text, but content: {_counted(media)}."
     message = text or (None if data is not None else "")

@@ -1,0 +1,127 @@
+"""Runs that use the tools of a real MCP server: permissions, media, questions, and a server that is away."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client as TemporalClient
+
+from tests.activities.mcp.conftest import CANARY, free_port, http_desk, remote_desk
+from tests.support.mcp_app import calling, desk, registry_with
+from tests.support.waiting import until
+from wakeful import Registry, RunStatus, Secret
+from wakeful.client.client import Client
+from wakeful.contract.messages import ImageBlock, Message, Role
+from wakeful.worker import WorkerSettings, running_worker
+
+
+@asynccontextmanager
+async def serving(temporal: TemporalClient, registry: Registry, queue: str) -> AsyncIterator[Client]:
+    patience = timedelta(minutes=2)
+    settings = WorkerSettings(task_queue=queue, new_run_patience=patience, in_flight_patience=patience)
+    async with running_worker(temporal, registry, settings), Client(temporal, task_queue=queue) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+async def clerk(temporal: TemporalClient, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
+    """A client of an agent with the tests' server, over stdio."""
+    env: dict[str, Any] = {
+        "DESK_JOURNAL": str(tmp_path_factory.mktemp("desk") / "journal"),
+        "DESK_TOKEN": Secret(env="DESK_SECRET"),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DESK_SECRET", CANARY)
+        async with serving(temporal, registry_with(desk(env=env)), "mcp") as client:
+            yield client
+
+
+async def results_of(client: Client, thread_id: str) -> list[Message]:
+    return [message for message in await client.transcript(thread_id) if message.role is Role.TOOL]
+
+
+async def test_a_run_calls_tools_of_a_server_and_its_results_have_data_media_and_errors(
+    clerk: Client, thread_id: str
+) -> None:
+    """B-830"""
+    turn: list[tuple[str, dict[str, Any]]] = [("echo", {"text": "hi"}), ("add", {"a": 1, "b": 2}), ("fail", {})]
+    last: list[tuple[str, dict[str, Any]]] = [("leak", {}), ("page", {}), ("picture", {})]
+    result = await clerk.run("clerk", calling(turn, last), thread_id=thread_id)
+    texts = [message.text for message in await results_of(clerk, thread_id)]
+    assert texts[0] == "hi"
+    assert json.loads(texts[1]) == {"total": 3}
+    assert texts[2:5] == [
+        "Error executing tool fail: the printer is on fire",
+        "Error executing tool leak: cannot sign in with [secret]",
+        "see:\n[resource desk://page]\npage one",
+    ]
+    assert [type(block) for block in (await results_of(clerk, thread_id))[-1].content][1:] == [ImageBlock]
+    assert result.response == "The tool returned no text, but content: 1 of type 'image'."
+    handle = clerk.temporal.get_workflow_handle(thread_id)
+    assert CANARY not in (await handle.fetch_history()).to_json()
+
+
+async def test_a_question_of_the_server_waits_in_the_inbox_and_its_answer_continues_the_call(
+    clerk: Client, thread_id: str
+) -> None:
+    """B-830"""
+    await clerk.start("clerk", calling([("book", {"where": "Rome"})]), thread_id=thread_id)
+    [ticket] = (await until(clerk, thread_id, lambda view: bool(view.pending))).pending
+    suspension = ticket.suspension
+    assert (suspension.message, suspension.action) == ("Which seat to Rome?", "mcp:elicitation")
+    assert isinstance(suspension.response_schema, dict)
+    assert suspension.response_schema["required"] == ["seat"]
+    await clerk.decide(thread_id, ticket.pending.id, "resume", result={"seat": "12A"})
+    assert (await clerk.result(thread_id)).response == "Rome: 12A"
+
+
+@pytest.mark.parametrize(("result", "read"), [(None, "DeclinedElicitation"), ({"action": "cancel"}, "CancelledElicit")])
+async def test_a_denied_question_reaches_the_server_as_declined_or_cancelled(
+    clerk: Client, thread_id: str, result: Any, read: str
+) -> None:
+    """B-830"""
+    await clerk.start("clerk", calling([("book", {"where": "Rome"})]), thread_id=thread_id)
+    [ticket] = (await until(clerk, thread_id, lambda view: bool(view.pending))).pending
+    await clerk.decide(thread_id, ticket.pending.id, "cancel", result=result)
+    assert (await clerk.result(thread_id)).response.startswith(f"Rome: {read}")
+
+
+async def test_a_tool_that_is_declared_destructive_is_asked_about(clerk: Client, thread_id: str) -> None:
+    """B-830"""
+    await clerk.start("clerk", calling([("erase", {})]), thread_id=thread_id)
+    [ticket] = (await until(clerk, thread_id, lambda view: bool(view.pending))).pending
+    assert ticket.suspension.action == "tool:PermissionConfirm"
+    await clerk.decide(thread_id, ticket.pending.id, "resume")
+    assert (await clerk.result(thread_id)).response == "gone"
+
+
+async def test_a_run_waits_for_a_server_that_is_away_and_why_names_it(
+    temporal: TemporalClient, thread_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """B-830: first when its tools are listed, then before a call; nothing is executed twice."""
+    monkeypatch.setenv("DESK_SECRET", CANARY)
+    port, journal = free_port(), tmp_path / "journal"
+    registry = registry_with(remote_desk(port))
+    async with serving(temporal, registry, thread_id) as client:
+        await client.start("clerk", calling([("erase", {})], [("note", {"text": "a"})]), thread_id=thread_id)
+        async with asyncio.timeout(60):
+            while "MCP server 'desk'" not in (found := await client.why(thread_id)).doing:
+                await asyncio.sleep(0.2)
+        assert "it cannot be reached" in found.why
+        async with http_desk(port, DESK_JOURNAL=str(journal)):
+            [ticket] = (await until(client, thread_id, lambda view: bool(view.pending))).pending
+        await client.decide(thread_id, ticket.pending.id, "resume")
+        await until(client, thread_id, lambda view: view.status is RunStatus.RUNNING)
+        async with asyncio.timeout(60):
+            while "MCP server 'desk'" not in (await client.why(thread_id)).doing:
+                await asyncio.sleep(0.2)
+        async with http_desk(port, DESK_JOURNAL=str(journal)):
+            assert (await client.result(thread_id)).response == "noted a"
+    assert journal.read_text().splitlines() == ["erased", "note a"]
+    handle = temporal.get_workflow_handle(thread_id)
+    assert CANARY not in (await handle.fetch_history()).to_json()
