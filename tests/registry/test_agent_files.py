@@ -483,7 +483,7 @@ def test_problems_with_mcp_servers_are_located(tmp_path: Path) -> None:
     assert problems(tmp_path) == [
         "a.toml:2: agent 'clerk' names unknown MCP server 'git'; registered: none",
         "a.toml:2: agent 'clerk' names unknown MCP server 'gone'; registered: none",
-        "a.toml:6: MCP server 'git': unknown key 'tols'",
+        "a.toml:6: MCP server 'git': unknown key 'tols'; did you mean 'tools'?",
         "a.toml:8: MCP server 'both': give command, a program to start, or url, an endpoint",
         "b.toml:1: mcp is not a table of servers: write [mcp.<name>] and the settings under it",
     ]

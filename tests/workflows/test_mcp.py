@@ -125,3 +125,20 @@ async def test_a_run_waits_for_a_server_that_is_away_and_why_names_it(
     assert journal.read_text().splitlines() == ["erased", "note a"]
     handle = temporal.get_workflow_handle(thread_id)
     assert CANARY not in (await handle.fetch_history()).to_json()
+
+
+@pytest.mark.parametrize("keeps_state", [True, False], ids=["same keys", "new keys"])
+async def test_an_answer_continues_the_call_on_another_worker_with_another_process_of_the_server(
+    temporal: TemporalClient, thread_id: str, tmp_path: Path, keeps_state: bool
+) -> None:
+    """B-830: by the server's own state, which history has; a server that cannot read it is asked anew and answered."""
+    journal = tmp_path / "journal"
+    env = {"DESK_JOURNAL": str(journal), **({"DESK_KEEPS_STATE": "1"} if keeps_state else {})}
+    registry = registry_with(desk(env=env))
+    async with serving(temporal, registry, thread_id) as client:
+        await client.start("clerk", calling([("book", {"where": "Rome"})]), thread_id=thread_id)
+        [ticket] = (await until(client, thread_id, lambda view: bool(view.pending))).pending
+    await client.decide(thread_id, ticket.pending.id, "resume", result={"seat": "12A"})
+    async with serving(temporal, registry, thread_id) as client:
+        assert (await client.result(thread_id)).response == "Rome: 12A"
+    assert journal.read_text().splitlines() == ["booked Rome 12A"]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import PrivateAttr, ValidationError
+from pydantic import BaseModel, PrivateAttr, ValidationError
 from pydantic_core import ErrorDetails
 
 from wakeful.authoring.agent import Agent
@@ -133,7 +133,9 @@ class _Reader:
             try:
                 self.mcp_servers.append(McpServer.model_validate({"name": name, **table}))
             except ValidationError as error:
-                for message, where in _messages(error.errors(include_url=False, include_context=False), table):
+                for message, where in _messages(
+                    error.errors(include_url=False, include_context=False), table, McpServer
+                ):
                     self._problem(f"MCP server {name!r}: {message}", file, (MCP, name, *where))
 
     def _problem(self, message: str, file: LocatedFile, key: KeyPath) -> None:
@@ -204,7 +206,9 @@ def _valid_fields(errors: Sequence[ErrorDetails], data: dict[str, Any]) -> dict[
     return {name: value for name, value in data.items() if name not in invalid}
 
 
-def _messages(errors: Sequence[ErrorDetails], data: dict[str, Any]) -> list[tuple[str, KeyPath]]:
+def _messages(
+    errors: Sequence[ErrorDetails], data: dict[str, Any], kind: type[BaseModel] = Agent
+) -> list[tuple[str, KeyPath]]:
     """One message per key. Of the errors of a union, only the one that a file can fix."""
     messages: dict[KeyPath, str] = {}
     located = [(_key_in_file(error["loc"], data), error) for error in errors]
@@ -214,17 +218,18 @@ def _messages(errors: Sequence[ErrorDetails], data: dict[str, Any]) -> list[tupl
         if error["type"] != "string_type" and any(where[: len(name)] == name for name in names):
             continue
         key = (*where, str(error["loc"][-1])) if error["type"] == "missing" else where
-        messages.setdefault(key, _message(error, where))
+        messages.setdefault(key, _message(error, where, kind))
     return [(message, where) for where, message in messages.items()]
 
 
-def _message(error: ErrorDetails, where: KeyPath) -> str:
+def _message(error: ErrorDetails, where: KeyPath, kind: type[BaseModel]) -> str:
     name = str(error["loc"][-1]) if error["loc"] else ""
     inside = where[:-1] if where and where[-1] == name else where
     around = f" in {_dotted(inside)}" if inside else ""
     match error["type"]:
         case "extra_forbidden":
-            known = [*Agent.model_fields, INSTRUCTIONS_FILE] if not inside else []
+            more = [INSTRUCTIONS_FILE] if kind is Agent else []
+            known = [*kind.model_fields, *more] if not inside else []
             near = difflib.get_close_matches(name, known, n=1)
             return f"unknown key {name!r}{around}" + (f"; did you mean {near[0]!r}?" if near else "")
         case "missing":

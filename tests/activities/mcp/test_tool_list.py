@@ -20,7 +20,8 @@ def server(**settings: Any) -> McpServer:
 
 def tool(name: str, **hints: bool) -> Tool:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
-    return Tool(name=name, description=f"Does {name}.", input_schema=schema, annotations=ToolAnnotations(**hints))
+    annotations = ToolAnnotations.model_validate(hints)
+    return Tool(name=name, description=f"Does {name}.", input_schema=schema, annotations=annotations)
 
 
 def bound(*tools: Tool, settings: McpServer | None = None, **agent: Any) -> ResolvedAgent:

@@ -218,7 +218,7 @@ MEDIA = UrlSource(url="https://example.com/file")
         (Role.USER, ToolUseBlock(id="c", name="f", input={})),
         (Role.USER, ToolResultBlock(tool_use_id="c", content="x")),
         (Role.ASSISTANT, ImageBlock(source=MEDIA)),
-        (Role.TOOL, ImageBlock(source=MEDIA)),
+        (Role.TOOL, AudioBlock(source=MEDIA)),
     ],
     ids=lambda value: value.type if isinstance(value, DocumentBlock | AudioBlock | VideoBlock) else None,
 )
