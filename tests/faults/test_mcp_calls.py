@@ -40,7 +40,9 @@ async def test_a_tool_runs_once_unless_it_is_idempotent_however_often_its_worker
         turn = [(tool, {"text": f"{thread}", "seconds": 1.5}) for tool in ("note", "put")]
         await client.start("clerk", calling(turn), thread_id=thread)
         async with worker_process(address, thread_id, tmp_path / "journal", app=APP) as worker:
-            await asyncio.sleep(number % 10 * 0.4)  # not a wait for anything: kills at ten moments
+            if number % 2:
+                await until_begun(ledger, thread)
+            await asyncio.sleep(number % 10 * 0.2)  # not a wait for anything: kills at ten moments
             await kill(worker)
     await settled(client, address, thread_id, tmp_path, threads[-AT_ONCE:])
     ran = Counter(ledger.read_text().splitlines())
@@ -54,6 +56,12 @@ async def test_a_tool_runs_once_unless_it_is_idempotent_however_often_its_worker
         unknown += noted.startswith("outcome unknown")
         repeated += ran[f"put {thread}"] > 1
     print(f"{KILLS} kills: {once} ran once, {unknown} are unknown; {repeated} idempotent calls ran more than once")
+
+
+async def until_begun(ledger: Path, thread: str) -> None:
+    async with asyncio.timeout(BOUND_SECONDS):
+        while f"{thread}\n" not in ledger.read_text():
+            await asyncio.sleep(0.05)
 
 
 async def settled(client: Client, address: str, queue: str, folder: Path, threads: list[str]) -> None:

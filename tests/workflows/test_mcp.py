@@ -17,6 +17,7 @@ from tests.support.waiting import until
 from wakeful import Registry, RunStatus, Secret
 from wakeful.client.client import Client
 from wakeful.contract.messages import ImageBlock, Message, Role
+from wakeful.contract.views import StatusView
 from wakeful.worker import WorkerSettings, running_worker
 
 
@@ -98,6 +99,24 @@ async def test_a_tool_that_is_declared_destructive_is_asked_about(clerk: Client,
     assert ticket.suspension.action == "tool:PermissionConfirm"
     await clerk.decide(thread_id, ticket.pending.id, "resume")
     assert (await clerk.result(thread_id)).response == "gone"
+
+
+async def test_a_denied_question_of_a_tool_that_was_approved_is_not_a_new_request_for_approval(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    """B-830"""
+    registry = registry_with(desk(permissions={"book": "ask"}))
+    async with serving(temporal, registry, thread_id) as client:
+        await client.start("clerk", calling([("book", {"where": "Rome"})]), thread_id=thread_id)
+        [approval] = (await until(client, thread_id, lambda view: bool(view.pending))).pending
+        await client.decide(thread_id, approval.pending.id, "resume")
+
+        def asks(view: StatusView) -> bool:
+            return any(ticket.suspension.action == "mcp:elicitation" for ticket in view.pending)
+
+        [question] = (await until(client, thread_id, asks)).pending
+        await client.decide(thread_id, question.pending.id, "cancel")
+        assert (await client.result(thread_id)).response == "Rome: DeclinedElicitation"
 
 
 async def test_a_run_waits_for_a_server_that_is_away_and_why_names_it(

@@ -13,7 +13,7 @@ from pydantic_core import to_jsonable_python
 
 from wakeful.authoring.lifespan import D_co, asked_type, first_parameter
 from wakeful.authoring.suspend import SuspendableCall
-from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
+from wakeful.contract.decisions import DecisionAction, SuspensionTicket, ToolCallResume
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.runs import RunMode
@@ -48,11 +48,8 @@ class GateCall(SuspendableCall[Suspend], Generic[D_co]):
 
     @property
     def approved(self) -> bool:
-        """Whether a decision has resumed the call. Check this before you suspend, or the call suspends for ever.
-
-        True as well for a call that runs to pass on the refusal of its own question: it was allowed before it asked.
-        """
-        return self.resume is not None
+        """Whether a decision has resumed the call. Check this before you suspend, or the call suspends for ever."""
+        return self.resume is not None and self.resume.action is DecisionAction.RESUME
 
     def block(self, reason: str) -> Block:
         """Forbid the call. The run ends as blocked."""

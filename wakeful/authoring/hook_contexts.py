@@ -20,7 +20,7 @@ from wakeful.authoring.suspend import SuspendableCall
 from wakeful.authoring.tool import json_copy
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.base import Written
-from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
+from wakeful.contract.decisions import DecisionAction, SuspensionTicket, ToolCallResume
 from wakeful.contract.gates import Block, SetResult, Suspend
 from wakeful.contract.hooks import EmittedEvent
 from wakeful.contract.inference import ModelResponse
@@ -169,11 +169,8 @@ class ToolGate(SuspendableCall[None], CallContext[S, D_co]):
 
     @property
     def approved(self) -> bool:
-        """Whether a decision has resumed the call. Check this before you suspend, or the call suspends for ever.
-
-        True as well for a call that runs to pass on the refusal of its own question: it was allowed before it asked.
-        """
-        return self.resume is not None
+        """Whether a decision has resumed the call. Check this before you suspend, or the call suspends for ever."""
+        return self.resume is not None and self.resume.action is DecisionAction.RESUME
 
     def block(self, reason: str) -> None:
         """Forbid the call. The run ends as blocked."""

@@ -17,6 +17,7 @@ from wakeful.authoring.hook_requests import HookRequests
 from wakeful.authoring.state import State
 from wakeful.authoring.tool import SuspendCall, Tool, ToolContext
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.decisions import DecisionAction, ToolCallResume
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.hooks import HookEffects
@@ -89,19 +90,25 @@ class ToolActivity:
         info = activity.info()
         name, missing = info.activity_type, missing_before()
         _check_earlier_attempts(missing)
-        input = activity.payload_converter().from_payload(args[0].payload, ToolCallInput)
-        if (tool := self._tool(name, input)) is None:
+        tool = self._registry.tool(name) or self._mcp_tool(args[0])
+        if tool is None:
             return await self._not_executed(name)
+        input = activity.payload_converter().from_payload(args[0].payload, ToolCallInput)
         add_fields(run_id=input.identity.run_id, agent_id=input.identity.agent_id)
         outcome = _naming(input.call.name, await self._outcome(tool, input, missing))
         if not _is_task(input):
             self._cache.put_outcome(info.activity_id, input.call.id, outcome)
         return outcome
 
-    def _tool(self, name: str, input: ToolCallInput) -> Tool | None:
-        """The tool of the registry, or that of an MCP server."""
-        tool = self._registry.tool(name)
-        return tool if tool is not None or self._mcp is None else self._mcp.tool(input)
+    def _mcp_tool(self, argument: RawValue) -> Tool | None:
+        """The tool of an MCP server that performs the call, if one does."""
+        if self._mcp is None:
+            return None
+        try:
+            input = activity.payload_converter().from_payload(argument.payload, ToolCallInput)
+        except ValueError:  # an activity of a newer release, and no tool at all
+            return None
+        return self._mcp.tool(input)
 
     async def _not_executed(self, name: str) -> ToolOutcome:
         """What the model reads if no worker has the tool."""
@@ -162,7 +169,7 @@ class ToolActivity:
             tool_name=input.call.name,
             arguments=input.call.arguments,
             tool=hooked.tool,
-            resume=input.resume,
+            resume=_allowing(input),
             is_first_check=False,
             metadata=metadata,
         )
@@ -337,6 +344,18 @@ def _is_task(input: ToolCallInput) -> bool:
     """Whether the call is a background task, in a workflow of its own: its result is not a transcript entry."""
     task = input.identity.task
     return task is not None and task.thread_id == activity.info().workflow_id
+
+
+def _allowing(input: ToolCallInput) -> ToolCallResume | None:
+    """The decision as gates see it.
+
+    A call that runs although its own question was denied (`runs_if_denied`) was allowed before it asked. If gates saw
+    the denial, those that ask people would ask again.
+    """
+    resume = input.resume
+    if resume is None or input.suspension_state is None or resume.action is DecisionAction.RESUME:
+        return resume
+    return resume.model_copy(update={"action": DecisionAction.RESUME})
 
 
 def _naming(tool_name: str, outcome: ToolOutcome) -> ToolOutcome:
