@@ -202,7 +202,8 @@ class WorkerParts:
         patience = Patience(settings.new_run_patience, settings.in_flight_patience)
         self._others = OtherWorkers(registry, patience, worker=client.identity, client=client)
         self._mcp = McpConnections(os.environ)
-        check_installed(sorted(registry.mcp_servers))
+        if settings.inference_queue is None:
+            check_installed(sorted(registry.mcp_servers))
         self._resolve = ResolveActivity(
             registry,
             cache,

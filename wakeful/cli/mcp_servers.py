@@ -3,14 +3,16 @@
 import asyncio
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue, ValidationError
 
 from wakeful.authoring.mcp_server import McpServer
 from wakeful.contract.agents import ModelBinding, ResolvedAgent
+from wakeful.contract.elicitation import ElicitedQuestion
 from wakeful.contract.errors import CallerError, ConfigurationError, validation_problems
 from wakeful.contract.permissions import Behavior
 from wakeful.contract.remote import Secret
@@ -18,6 +20,9 @@ from wakeful.contract.tools import Effects, McpToolRef, ToolDescriptor, ToolResu
 from wakeful.worker import load_registry
 from wakeful_activities.mcp.connections import McpConnections
 from wakeful_activities.mcp.failures import McpFailure
+
+if TYPE_CHECKING:
+    from wakeful_activities.mcp.connection import Answer
 
 UNNAMED = "server"
 _NO_MODEL = ModelBinding(id="none", provider="none", name="none")
@@ -157,7 +162,16 @@ async def _call(server: McpServer, tool: str, arguments: JsonValue) -> ToolResul
         await connections.aclose()
     if isinstance(answer, CallToolResult):
         return tool_result(tool, McpToolRef(server=server.name, tool=tool), answer, connection.clean)
-    raise CallerError(f"{tool}: the server asks a question, which suspends the call in a run: {answer}")
+    asked = " and ".join(repr(question) for question in _questions(answer)) or "for more time"
+    raise CallerError(f"{tool}: the server asks {asked}: in a run, the call waits in the inbox until someone answers")
+
+
+def _questions(answer: "Answer") -> Iterator[str]:
+    if isinstance(answer, ElicitedQuestion):
+        yield answer.message
+        return
+    for name, wanted in (getattr(answer, "input_requests", None) or {}).items():
+        yield str(getattr(wanted.params, "message", name))
 
 
 def _print_progress(progress: float, total: float | None, message: str | None) -> None:
