@@ -21,6 +21,7 @@ def shown(command: str) -> list[str]:
     return str(output).splitlines()
 
 
+@pytest.mark.integration
 async def test_tools_are_listed_and_called_as_the_page_shows() -> None:
     """B-830"""
     listed = await wakeful("mcp", "list", *APP)
@@ -32,6 +33,7 @@ async def test_tools_are_listed_and_called_as_the_page_shows() -> None:
     assert "the server asks 'Which seat to Rome?'" in asked.err
 
 
+@pytest.mark.integration
 async def test_a_server_can_be_given_by_its_command() -> None:
     """B-830"""
     desk = ("--command", " ".join(COMMAND))
@@ -57,6 +59,7 @@ async def test_mistakes_are_named(args: tuple[str, ...], problem: str) -> None:
     assert problem in ran.err
 
 
+@pytest.mark.integration
 async def test_the_pages_example_books_a_seat(temporal: TemporalClient, thread_id: str) -> None:
     """B-830"""
     registry = load_registry(APP[1])

@@ -40,6 +40,10 @@ class Seat(BaseModel):
     seat: str
 
 
+class Meal(BaseModel):
+    meal: str
+
+
 def write(line: str) -> None:
     path = os.environ.get("DESK_JOURNAL")
     if path:
@@ -49,6 +53,10 @@ def write(line: str) -> None:
 
 async def which_seat(where: str) -> Elicit[Seat]:
     return Elicit(f"Which seat to {where}?", Seat)
+
+
+async def which_meal(where: str) -> Elicit[Meal]:
+    return Elicit(f"Which meal to {where}?", Meal)
 
 
 def desk() -> MCPServer[Any]:
@@ -132,6 +140,24 @@ def desk() -> MCPServer[Any]:
         chosen = seat.data.seat if isinstance(seat, AcceptedElicitation) else type(seat).__name__
         write(f"booked {where} {chosen}")
         return f"{where}: {chosen}"
+
+    @server.tool()
+    async def dine(
+        where: str, seat: Annotated[Seat, Resolve(which_seat)], meal: Annotated[Meal, Resolve(which_meal)]
+    ) -> str:
+        """Book a journey with a meal: two questions."""
+        write(f"dined {where}")
+        return f"{where}: {seat.seat}, {meal.meal}"
+
+    @server.tool(annotations=ToolAnnotations(idempotent_hint=True))
+    def stumble() -> str:
+        """End the server without an answer, but only once."""
+        path = Path(os.environ["DESK_JOURNAL"])
+        has_stumbled = path.exists() and "stumbled" in path.read_text()
+        write("stumbled")
+        if not has_stumbled:
+            os._exit(3)
+        return "here after all"
 
     return server
 

@@ -81,6 +81,42 @@ async def test_a_question_of_the_server_waits_in_the_inbox_and_its_answer_contin
     assert (await clerk.result(thread_id)).response == "Rome: 12A"
 
 
+@pytest.mark.parametrize("probe", [True, False], ids=["newest", "older"])
+async def test_several_questions_of_a_call_are_asked_one_after_another(
+    temporal: TemporalClient, thread_id: str, tmp_path: Path, probe: bool
+) -> None:
+    """B-830: of the newest protocol together, of an older one each in a call of its own; the tool acts once."""
+    journal = tmp_path / "journal"
+    registry = registry_with(desk(env={"DESK_JOURNAL": str(journal)}, probe=probe))
+    answers = {"Which seat to Rome?": {"seat": "12A"}, "Which meal to Rome?": {"meal": "soup"}}
+    async with serving(temporal, registry, thread_id) as client:
+        await client.start("clerk", calling([("dine", {"where": "Rome"})]), thread_id=thread_id)
+        while answers:
+            [ticket] = (await until(client, thread_id, lambda view: bool(view.pending))).pending
+            answer = answers.pop(str(ticket.suspension.message))
+            await client.decide(thread_id, ticket.pending.id, "resume", result=answer, confirm=True)
+        assert (await client.result(thread_id)).response == "Rome: 12A, soup"
+    assert journal.read_text().splitlines() == ["dined Rome"]
+
+
+async def test_a_call_whose_answer_is_lost_or_late_is_unknown_unless_it_may_be_repeated(
+    temporal: TemporalClient, thread_id: str, tmp_path: Path
+) -> None:
+    """B-830"""
+    journal = tmp_path / "journal"
+    registry = registry_with(desk(env={"DESK_JOURNAL": str(journal)}, timeout=1.5, restart_delay=0.05))
+    turns: list[list[tuple[str, dict[str, Any]]]]
+    turns = [[("crash", {})], [("slow", {"steps": 1, "seconds": 600})], [("stumble", {})]]
+    async with serving(temporal, registry, thread_id) as client:
+        result = await client.run("clerk", calling(*turns), thread_id=thread_id)
+        crashed, late, _ = [message.text for message in await results_of(client, thread_id)]
+    unknown = "outcome unknown: the connection to MCP server 'desk' was lost: Connection closed."
+    assert crashed.startswith(unknown)
+    assert late.startswith("outcome unknown: it took longer than 1.5 s, and was cancelled.")
+    assert result.response == "here after all"
+    assert journal.read_text().splitlines().count("crash") == 1
+
+
 @pytest.mark.parametrize(("result", "read"), [(None, "DeclinedElicitation"), ({"action": "cancel"}, "CancelledElicit")])
 async def test_a_denied_question_reaches_the_server_as_declined_or_cancelled(
     clerk: Client, thread_id: str, result: Any, read: str

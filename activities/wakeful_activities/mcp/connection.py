@@ -7,6 +7,7 @@ errors say whether it was sent (`failures.py`), and the activity decides.
 import asyncio
 import contextvars
 import logging
+import math
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -71,7 +72,9 @@ class McpConnection:
         self._client: Client | None = None
         self._owner: asyncio.Task[None] | None = None
         self._settled = asyncio.Event()
+        """The attempt to connect has succeeded or failed."""
         self._stop = asyncio.Event()
+        self._closed = asyncio.Event()
         self._problem = "it has not answered yet"
         self._failures = 0
         self._retry_at = 0.0
@@ -86,24 +89,20 @@ class McpConnection:
         """The client, once it is connected.
 
         Raises:
-            ServerAway: it is not connected within so many seconds.
+            ServerAway: it is not connected within so many seconds, or an attempt to connect has failed.
         """
         clock = asyncio.get_running_loop().time
-        deadline = clock() + within
+        deadline, is_last = clock() + within, False
         while self._client is None:
-            if (owner := self._owner) is None or owner.done():
-                if self._retry_at >= deadline:
-                    raise ServerAway(self.server.name, self._problem)
-                await asyncio.sleep(max(0.0, self._retry_at - clock()))
-                self._start()
-            elif self._settled.is_set():  # it is being closed
-                await asyncio.wait({owner}, timeout=max(0.0, deadline - clock()))
-            else:
-                settling = asyncio.ensure_future(self._settled.wait())
-                await asyncio.wait({settling}, timeout=max(0.0, deadline - clock()))
-                settling.cancel()
-            if self._client is None and clock() >= deadline:
+            if is_last or max(clock(), self._retry_at) >= deadline:
                 raise ServerAway(self.server.name, self._problem)
+            if self._owner is None or self._owner.done():
+                if (delay := self._retry_at - clock()) > 0:
+                    await asyncio.sleep(delay)
+                    continue  # another call may have started it
+                self._start()
+            is_last = not self._settled.is_set()  # else it is being closed, and opened afterwards
+            await _first(self._settled if is_last else self._closed, seconds=deadline - clock())
         return self._client
 
     async def tools(self, *, within: float) -> tuple[types.Tool, ...]:
@@ -177,19 +176,20 @@ class McpConnection:
             await asyncio.wait({self._owner})
 
     def _start(self) -> None:
-        self._settled, self._stop = asyncio.Event(), asyncio.Event()
+        self._settled, self._stop, self._closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
         # In a context of its own: it outlives the activity that needs it first.
         self._owner = asyncio.create_task(self._hold(), context=contextvars.Context())
+        self._owner.add_done_callback(lambda _: self._closed.set())
 
     async def _hold(self) -> None:
         """Open the connection, and hold it until it ends."""
         clock = asyncio.get_running_loop().time
-        began, ended, last_words = clock(), asyncio.Event(), LastWords()
+        began, ended, last_words = math.inf, asyncio.Event(), LastWords()
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self.server.start_timeout):
                     client = await stack.enter_async_context(self._open(ended, last_words))
-                self._client = client
+                self._client, began = client, clock()
                 self._settled.set()
                 _logger.info("connected to an MCP server", extra={"server": self.server.name})
                 await _first(ended, self._stop)
@@ -306,11 +306,11 @@ class McpConnection:
         return self.clean(reason_of(error))
 
 
-async def _first(*events: asyncio.Event) -> None:
-    """Wait until one of them is set."""
+async def _first(*events: asyncio.Event, seconds: float | None = None) -> None:
+    """Wait until one of them is set, or for so many seconds."""
     waiting = [asyncio.ensure_future(event.wait()) for event in events]
     try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for each in waiting:
             each.cancel()

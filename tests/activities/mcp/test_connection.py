@@ -132,7 +132,7 @@ async def test_a_server_over_http_that_is_away_lost_or_started_again(journal: Pa
             with pytest.raises(ConnectionLost):
                 await slow
         with pytest.raises(ServerAway):
-            await connection.call(ToolRequest("echo", {"text": "gone"}), within=0.5)
+            await ask(connection, "echo", text="gone")
         async with http_desk(port, DESK_JOURNAL=str(journal)):
             assert text_of(await ask(connection, "echo", text="again")) == "again"
 
