@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 from temporalio.client import Client as TemporalClient
 
 from tests.activities.mcp.conftest import CANARY, free_port, http_desk, remote_desk
@@ -88,7 +89,7 @@ async def test_several_questions_of_a_call_are_asked_one_after_another(
     """B-830: of the newest protocol together, of an older one each in a call of its own; the tool acts once."""
     journal = tmp_path / "journal"
     registry = registry_with(desk(env={"DESK_JOURNAL": str(journal)}, probe=probe))
-    answers = {"Which seat to Rome?": {"seat": "12A"}, "Which meal to Rome?": {"meal": "soup"}}
+    answers: dict[str, JsonValue] = {"Which seat to Rome?": {"seat": "12A"}, "Which meal to Rome?": {"meal": "soup"}}
     async with serving(temporal, registry, thread_id) as client:
         await client.start("clerk", calling([("dine", {"where": "Rome"})]), thread_id=thread_id)
         while answers:
