@@ -85,6 +85,7 @@ EXPORTS = [
     "LogFields",
     "LoopDetection",
     "MaxRounds",
+    "McpServer",
     "Message",
     "MessageEdited",
     "MessageReceived",

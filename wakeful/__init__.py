@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         ToolGate,
     )
     from wakeful.authoring.instructions import InstructionsContext
+    from wakeful.authoring.mcp_server import McpServer
     from wakeful.authoring.plugin import Plugin
     from wakeful.authoring.profiles import (
         ProfileConflict,
@@ -222,6 +223,7 @@ __all__ = [
     "LogFields",
     "LoopDetection",
     "MaxRounds",
+    "McpServer",
     "Message",
     "MessageEdited",
     "MessageReceived",
@@ -366,6 +368,7 @@ _EXPORTS = {
         "Profiles agent_owner thread_owner"
     ),
     "wakeful.authoring.provider": "Provider StreamingProvider",
+    "wakeful.authoring.mcp_server": "McpServer",
     "wakeful.authoring.remote_agent": "RemoteAgent",
     "wakeful.authoring.scripted": "ScriptedModel call say",
     "wakeful.authoring.state": "State StateKey",

@@ -64,6 +64,9 @@ from wakeful_activities.history_cache import MAX_CACHED_BYTES
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.inference.breakers import DEFAULT_COOLDOWN_SECONDS, DEFAULT_FAILURES, CircuitBreakers
+from wakeful_activities.mcp.agents import McpAgents
+from wakeful_activities.mcp.calls import McpCalls
+from wakeful_activities.mcp.connections import McpConnections, check_installed
 from wakeful_activities.other_workers import OtherWorkers, Patience
 from wakeful_activities.providers.built_in import built_in_providers
 from wakeful_activities.run_gauges import measuring_runs
@@ -202,7 +205,17 @@ class WorkerParts:
         cache = HistoryCache(client, max_bytes=settings.max_cached_bytes, metrics=self.telemetry.metrics)
         patience = Patience(settings.new_run_patience, settings.in_flight_patience)
         self._others = OtherWorkers(registry, patience, worker=client.identity, client=client)
-        self._resolve = ResolveActivity(registry, cache, self.user_code, self._others, budget=settings.history_budget)
+        self._mcp = McpConnections(os.environ)
+        if settings.inference_queue is None:
+            check_installed(sorted(registry.mcp_servers))
+        self._resolve = ResolveActivity(
+            registry,
+            cache,
+            self.user_code,
+            self._others,
+            budget=settings.history_budget,
+            mcp=McpAgents(registry, self._mcp),
+        )
         self._remote = self._remote_agents(cache)
         archives = VersionedThreadArchive if settings.deployment else ThreadArchive
         of_runs: list[type] = [AgentRun, ToolTask, ScheduledMessage, archives]
@@ -242,6 +255,7 @@ class WorkerParts:
         inference = InferActivity(
             registry, cache, hooks, gates, self._built_in, breakers, intervals, others, telemetry=telemetry
         )
+        mcp = McpCalls(registry, self._mcp, others)
         compaction, archive = CompactActivity(inference, cache), ArchiveActivity(self._client, self._history)
         if settings.inference_queue is not None:
             return [inference.infer, compaction.compact]
@@ -257,7 +271,7 @@ class WorkerParts:
             self._remote.call_remote_agent,
             self._remote.cancel_remote_task,
             compaction.compact,
-            ToolActivity(registry, cache, hooks, gates, user_code, intervals, others, telemetry).call_tool,
+            ToolActivity(registry, cache, hooks, gates, user_code, intervals, others, telemetry, mcp).call_tool,
             HooksActivity(cache, hooks, intervals, others).run_hooks,
         ]
 
@@ -291,6 +305,7 @@ class WorkerParts:
             ):
                 yield health
         finally:
+            await self._mcp.aclose()
             for provider in self._built_in.values():
                 await provider.aclose()
             await self._remote.aclose()

@@ -21,7 +21,7 @@ from temporalio.service import RPCError
 from wakeful.authoring.plugin import hook_name
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.limits import cut
-from wakeful.contract.missing import NOT_ON_THIS_WORKER, Missing, MissingReport
+from wakeful.contract.missing import NOT_ON_THIS_WORKER, TIMEOUTS, Missing, MissingReport
 from wakeful.contract.names import SIGNAL_MISSING
 from wakeful.registry.registry import Registry
 
@@ -59,6 +59,16 @@ class Lacking:
     problem: str
     known: Sequence[str] = ()
     """The ids that it has instead."""
+    reason: str = ""
+    """Why it cannot reach it: what is lacking is not in the registry, but elsewhere."""
+
+
+class AttemptFailed(Exception):
+    """Raised by a tool of the runtime whose call was not executed, or may be repeated: another attempt follows."""
+
+    def __init__(self, failure: ApplicationError) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
 
 
 class OtherWorkers:
@@ -132,7 +142,8 @@ class OtherWorkers:
         if now == since:
             _logger.warning("left to other workers", extra={"what": missing.what})
         heartbeat(missing)
-        note = f"missing since {utc_clock(since)}; other workers are tried until {utc_clock(missing.retried_until)}"
+        tried = "other workers are tried" if not lacking.reason else "it is tried again"
+        note = f"missing since {utc_clock(since)}; {tried} until {utc_clock(missing.retried_until)}"
         raise _failure(f"{lacking.problem} [{note}]", delay=delay)
 
     async def _report(self, missing: Missing) -> Missing:
@@ -160,6 +171,7 @@ class OtherWorkers:
         return Missing(
             what=lacking.what,
             known=tuple(lacking.known)[:KNOWN],
+            reason=lacking.reason,
             worker=self._worker,
             missing_since=since,
             retried_until=until,
@@ -193,9 +205,15 @@ def check_executed(missing: Missing | None, limit: int) -> None:
         raise ApplicationError(message, type="WorkersLost", non_retryable=True)
 
 
-def waited(patience: timedelta) -> str:
+def may_repeat() -> bool:
+    """Whether the tool of this activity may run again after its worker was lost: its retry policy says so."""
+    policy = activity.info().retry_policy
+    return policy is None or TIMEOUTS[0] not in (policy.non_retryable_error_types or ())
+
+
+def waited(patience: timedelta, verb: str = "had") -> str:
     """The end of a message about something that no worker had."""
-    return f"; no worker had it within {patience}" if patience else ""
+    return f"; no worker {verb} it within {patience}" if patience else ""
 
 
 def utc_clock(at: int) -> str:

@@ -10,13 +10,15 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from wakeful.authoring.instructions import InstructionsContext, InstructionsFunction
-from wakeful.contract.agents import HistoryBudget, Resolution, ResolveInput, WorkerDescription
+from wakeful.contract.agents import HistoryBudget, Resolution, ResolvedAgent, ResolveInput, WorkerDescription
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import ACTIVITY_DESCRIBE_WORKER, ACTIVITY_RESOLVE_AGENT
 from wakeful.loop.machine.state import REVISION
 from wakeful.registry.registry import Registry
-from wakeful_activities.error_texts import failure_of
+from wakeful_activities.error_texts import failure_of, shortened
 from wakeful_activities.history_cache import HistoryCache
+from wakeful_activities.mcp.agents import McpAgents
+from wakeful_activities.mcp.failures import ServerAway
 from wakeful_activities.other_workers import (
     Lacking,
     OtherWorkers,
@@ -31,6 +33,7 @@ INSTRUCTIONS_SECONDS = 5.0
 """How long a function may take to write an agent's instructions."""
 
 INSTRUCTIONS_FAILED = "InstructionsFailed"
+MCP_AWAY = "McpServerAway"
 
 ATTEMPTS = 10
 """Of a lookup that fails for another reason than a missing agent."""
@@ -48,6 +51,7 @@ class ResolveActivity:
         *,
         search_attributes: tuple[str, ...] = (),
         budget: HistoryBudget,
+        mcp: McpAgents | None = None,
     ) -> None:
         self._registry = registry
         self._cache = cache
@@ -56,6 +60,7 @@ class ResolveActivity:
         self.search_attributes = search_attributes
         """Those that the namespace has; a worker finds out before it takes its first task."""
         self._budget = budget
+        self._mcp = mcp
 
     @activity.defn(name=ACTIVITY_RESOLVE_AGENT)
     async def resolve_agent(self, input: ResolveInput) -> Resolution:
@@ -76,6 +81,7 @@ class ResolveActivity:
             kind = type(error).__name__
             activity.logger.debug("an agent could not be resolved", exc_info=error)
             raise _failure(f"agent {input.agent_id!r} raised {kind}", f"{kind}: {error}", type=kind) from None
+        agent = await self._with_mcp_tools(agent, is_new_run=not input.in_flight)
         write = self._registry.instructions(input.agent_id)
         if write is not None:
             agent = agent.model_copy(update={"instructions": await self._instructions(input, write)})
@@ -87,6 +93,23 @@ class ResolveActivity:
             budget=self._budget,
             revision=min(REVISION, input.revision),
         )
+
+    async def _with_mcp_tools(self, agent: ResolvedAgent, *, is_new_run: bool) -> ResolvedAgent:
+        """The agent with the tools of its MCP servers; one that is away delays the run, but not for ever."""
+        if self._mcp is None:
+            return agent
+        try:
+            return await self._mcp.with_tools(agent)
+        except ServerAway as away:
+            what = f"MCP server {away.server!r}"
+            problem = f"{what} is away: {away.reason}"
+            patience = await self._others.leave(Lacking(what, problem, reason=away.reason), is_new_run=is_new_run)
+            message = f"agent {agent.agent_id!r} needs {problem}{waited(patience, 'reached')}"
+            raise ApplicationError(
+                shortened(message), type=MCP_AWAY, non_retryable=True, category=ApplicationErrorCategory.BENIGN
+            ) from None
+        except ConfigurationError as error:
+            raise ApplicationError(str(error), type=MCP_AWAY, non_retryable=True) from None
 
     async def _instructions(self, input: ResolveInput, write: InstructionsFunction) -> str:
         """What the function returns. Whatever it raises fails the attempt, which Temporal retries."""

@@ -181,6 +181,8 @@ def test_every_function_that_spells_an_id_is_pinned() -> None:
     assert {name for name in spelled if not name.startswith("_")} == {
         *("work_id", "parse_work", "source", "parse_source"),
         *(
+            "mcp_tool_ids",
+            "mcp_tools_prefix",
             "run_id",
             "lineage",
             "lineage_after",
@@ -432,3 +434,14 @@ def test_the_inference_that_asks_for_a_call_follows_from_the_calls_id() -> None:
     assert ids.asking_inference("3-1") == ids.asking_inference("3.1b08ef-1") == "infer-3"
     assert ids.asking_inference("toolu_1") is None
     assert [ids.lineage_of(id) for id in ("3-1", "3.1b08ef-1", "toolu.1-1")] == ["", "1b08ef", ""]
+
+
+def test_tools_of_an_mcp_server_have_ids_of_their_own_in_the_characters_that_every_provider_accepts() -> None:
+    """B-830"""
+    long = "a" * 70
+    made = ids.mcp_tool_ids("my.git", ["log", "git-log", "git log", "..", long])
+    assert made["log"] == "mcp__my_git__log"
+    assert made["git-log"] == "mcp__my_git__git_log_97d25961"
+    assert made[".."] == "mcp__my_git__x"
+    assert len(set(made.values())) == 5
+    assert all(re.fullmatch(r"mcp__my_git__[A-Za-z0-9_]+", id) and len(id) <= 64 for id in made.values())

@@ -4,7 +4,7 @@ import pytest
 from pydantic import JsonValue
 
 from wakeful.contract.decisions import Suspension, SuspensionTicket
-from wakeful.contract.messages import ToolCall
+from wakeful.contract.messages import Base64Source, ImageBlock, ToolCall
 from wakeful.contract.tools import (
     Effects,
     ToolDescriptor,
@@ -114,3 +114,13 @@ def test_a_malformed_outcome_is_an_error_and_never_a_success(returned: object, p
 def test_a_call_that_no_worker_has_started_names_its_queue_and_its_time() -> None:
     tool = ToolDescriptor(id="pay", name="pay", description="", parameters={}, task_queue="bank", queue_seconds=30)
     assert "no worker of task queue 'bank' has started it within 30 seconds" in never_started(tool)
+
+
+def test_media_of_a_result_that_is_too_large_are_left_out_with_a_note() -> None:
+    """B-830"""
+    image = ImageBlock(source=Base64Source(media_type="image/png", data="A" * 500))
+    result = ToolResult(tool_name="draw", status=ToolStatus.SUCCESS, message="a picture", media=(image,))
+    assert result.cut_to(1_000) is result
+    assert result.cut_to(400) == ToolResult.success(
+        "draw", None, "a picture\n[image left out: the whole result may have 400 bytes]"
+    )

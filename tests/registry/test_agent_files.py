@@ -9,7 +9,19 @@ from textwrap import dedent
 import pytest
 from pydantic import BaseModel
 
-from wakeful import Agent, Behavior, Budget, ConfigurationError, GateCall, Registry, ToolMode, gate, tool
+from wakeful import (
+    Agent,
+    Behavior,
+    Budget,
+    ConfigurationError,
+    GateCall,
+    McpServer,
+    Registry,
+    Secret,
+    ToolMode,
+    gate,
+    tool,
+)
 from wakeful.authoring.plugin import Plugin
 from wakeful.contract.context import ContextPolicy
 from wakeful.registry.agent_files import read_agents
@@ -191,7 +203,7 @@ def test_all_problems_of_all_files_are_listed_with_file_and_line(tmp_path: Path)
     )
     code = Registry(agents=[Agent(id="coded")], tools=[look], plugins=[Audit()])
     assert problems(tmp_path, code) == [
-        "a.toml:1: unknown key 'titel'; a file has [[agent]], [agent.<id>] and [source.<name>] tables",
+        "a.toml:1: unknown key 'titel'; a file has [[agent]], [agent.<id>], [mcp.<name>] and [source.<name>] tables",
         "a.toml:5: agent 'clerk': unknown key 'instruction'; did you mean 'instructions'?",
         "a.toml:8: agent 'clerk': max_rounds should be a valid integer, unable to parse string as an integer, "
         "not 'many'",
@@ -419,3 +431,81 @@ async def test_polling_survives_every_failure_of_a_reload(tmp_path: Path, monkey
         assert refused == Refused(1, ("the agents cannot be read: ZeroDivisionError: oh no",))
         file.write_text('[agent.a]\ninstructions = "three"\n')
         assert await asyncio.wait_for(outcomes.get(), 5) == Reloaded(2, changed=("a",))
+
+
+def test_mcp_servers_are_tables_that_agents_refer_to_by_name(tmp_path: Path) -> None:
+    """B-830"""
+    write(
+        tmp_path / "desk.toml",
+        """
+        [agent.clerk]
+        mcp = ["git", "desk"]
+        excluded_tools = ["mcp__git__push*"]
+
+        [mcp.git]
+        command = ["uvx", "mcp-server-git"]
+        env = { GIT_TOKEN = { env = "GIT_TOKEN" }, LANG = "C" }
+        permissions = { "reset*" = "deny" }
+
+        [mcp.desk]
+        url = "https://desk.example.com/mcp"
+        token = { env = "DESK_TOKEN" }
+        """,
+    )
+    registry = Registry(agent_files=[tmp_path])
+    assert [server.name for server in registry.mcp_servers_of("clerk")] == ["git", "desk"]
+    assert registry.mcp_servers["git"] == McpServer(
+        name="git",
+        command=["uvx", "mcp-server-git"],
+        env={"GIT_TOKEN": Secret(env="GIT_TOKEN"), "LANG": "C"},
+        permissions={"reset*": Behavior.DENY},
+    )
+    assert registry.mcp_servers["desk"].token == Secret(env="DESK_TOKEN")
+
+
+def test_problems_with_mcp_servers_are_located(tmp_path: Path) -> None:
+    """B-830"""
+    write(
+        tmp_path / "a.toml",
+        """
+        [agent.clerk]
+        mcp = ["git", "gone"]
+
+        [mcp.git]
+        command = ["x"]
+        tols = []
+
+        [mcp.both]
+        command = ["x"]
+        url = "http://x/mcp"
+        """,
+    )
+    write(tmp_path / "b.toml", 'mcp = ["git"]')
+    assert problems(tmp_path) == [
+        "a.toml:2: agent 'clerk' names unknown MCP server 'git'; registered: none",
+        "a.toml:2: agent 'clerk' names unknown MCP server 'gone'; registered: none",
+        "a.toml:6: MCP server 'git': unknown key 'tols'; did you mean 'tools'?",
+        "a.toml:8: MCP server 'both': give command, a program to start, or url, an endpoint",
+        "b.toml:1: mcp is not a table of servers: write [mcp.<name>] and the settings under it",
+    ]
+
+
+def test_mcp_servers_in_code_are_checked_against_each_other() -> None:
+    """B-830"""
+
+    @tool(name="mcp__git__log")
+    def log() -> None:
+        """Take a name of a server's tools."""
+
+    git = McpServer(name="git", command=["a"])
+    agents = [Agent(id="a", mcp=[git, "other", "git"]), Agent(id="b", mcp=[McpServer(name="git", command=["b"])])]
+    similar = [McpServer(name="my git", command=["a"]), McpServer(name="my.git", command=["a"])]
+    with pytest.raises(ConfigurationError) as error:
+        Registry(agents=agents, mcp_servers=similar, tools=[log])
+    assert list(error.value.problems) == [
+        "MCP server 'git' is registered twice, with different settings: rename one of them",
+        "the tools of MCP servers 'my git' and 'my.git' would both be called mcp__my_git__…: rename one",
+        "tool 'mcp__git__log' has a name of the tools of MCP server 'git'; rename it",
+        "agent 'a' names unknown MCP server 'other'; registered: git, my git, my.git",
+        "agent 'a' lists MCP servers twice: git",
+    ]

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from wakeful.authoring.gate import Gate
 from wakeful.authoring.instructions import InstructionsFunction
+from wakeful.authoring.mcp_server import McpServer
 from wakeful.authoring.plugin import Plugin
 from wakeful.authoring.state import StateKey
 from wakeful.authoring.tool import Tool
@@ -63,8 +64,11 @@ class Agent(Written):
     """How often in a run an answer that hit the token limit is continued."""
     tools: Sequence[Tool | str] = ()
     """`@tool` functions, or names of tools in the registry."""
+    mcp: Sequence[McpServer | str] = ()
+    """MCP servers, or names of those in the registry. Its runs get the tools that they list when the runs start."""
     allowed_tools: Sequence[str] | None = None
-    """Globs over the ids of all its tools, including those of plugins and the runtime. None allows all, [] none."""
+    """Globs over the ids of all its tools, including those of plugins, MCP servers and the runtime. None allows all, []
+    none."""
     excluded_tools: Sequence[str] = ()
     """Globs over the same ids. They win over `allowed_tools`."""
     tool_mode: ToolMode = ToolMode.SEQUENTIAL
@@ -169,6 +173,10 @@ class Agent(Written):
     @property
     def gate_names(self) -> tuple[str, ...]:
         return tuple(entry if isinstance(entry, str) else entry.name for entry in self.gates)
+
+    @property
+    def mcp_names(self) -> tuple[str, ...]:
+        return tuple(entry if isinstance(entry, str) else entry.name for entry in self.mcp)
 
     @property
     def tool_names(self) -> tuple[str, ...]:

@@ -58,7 +58,7 @@ SECTIONS = {
         "delete": "Delete threads with everything that belongs to them.",
         "undelivered": "List messages between agents that were not delivered.",
         "replay": "Replay histories on the installed code, before a deploy.",
-        "mcp": "Serve agents as MCP tools.",
+        "mcp": "Serve agents as MCP tools, and try MCP servers.",
         "doctor": "Check the installation, from Temporal to the models, and say what to do.",
     },
 }

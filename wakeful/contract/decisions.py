@@ -73,6 +73,10 @@ class SuspensionTicket(Wire):
     escalates_at: Maybe[int] = None
     remember: Maybe[str] = None
     """The pattern that a decision with `always` allows on the thread from then on."""
+    state: Maybe[JsonValue] = None
+    """What the tool needs to continue, for the tool alone: the call that a decision resumes gets it back."""
+    runs_if_denied: Few[bool] = False
+    """A decision to cancel runs the tool, too, which finds it in its context: it has to pass the refusal on."""
 
 
 def digest_arguments(arguments: JsonValue) -> str:

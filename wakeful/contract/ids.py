@@ -11,7 +11,8 @@ a lineage. `tests/contract/test_ids.py` pins the spelling of each.
 import hashlib
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -413,6 +414,38 @@ def asking_inference(call_id: str) -> str | None:
 def idempotency_key(run_id: str, call_id: str) -> str:
     """What a tool passes on to make a repeated call harmless; the same for every attempt and after every decision."""
     return f"{run_id}:{call_id}"
+
+
+MCP_TOOL_LENGTH = 64
+"""Characters that every provider accepts in the name of a tool."""
+
+
+def mcp_tools_prefix(server: str) -> str:
+    """What the ids of an MCP server's tools begin with."""
+    return f"mcp__{_plain(server)}__"
+
+
+def mcp_tool_ids(server: str, tools: Iterable[str]) -> dict[str, str]:
+    """The ids of an MCP server's tools, by the server's own names.
+
+    One that is too long, or that another tool of the server has as well, ends in a digest of its name instead.
+    """
+    plain = {tool: f"{mcp_tools_prefix(server)}{_plain(tool)}" for tool in tools}
+    taken = Counter(plain.values())
+    return {
+        tool: id if taken[id] == 1 and len(id) <= MCP_TOOL_LENGTH else _with_digest(id, tool)
+        for tool, id in plain.items()
+    }
+
+
+def _plain(name: str) -> str:
+    """The name in letters, digits and single underscores."""
+    return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_") or "x"
+
+
+def _with_digest(id: str, name: str) -> str:
+    digest = hashlib.sha256(name.encode(errors="replace")).hexdigest()[:8]
+    return f"{id[: MCP_TOOL_LENGTH - len(digest) - 1].rstrip('_')}_{digest}"
 
 
 def suspension_id(call_id: str) -> str:

@@ -91,6 +91,8 @@ class ThinkingBlock(Wire):
     signature: Maybe[str] = None
 
 
+MediaBlock = Annotated[ImageBlock | DocumentBlock | AudioBlock | VideoBlock, Field(discriminator="type")]
+
 ContentBlock = Annotated[
     TextBlock | ImageBlock | DocumentBlock | AudioBlock | VideoBlock | ToolUseBlock | ToolResultBlock | ThinkingBlock,
     Field(discriminator="type"),

@@ -31,6 +31,8 @@ class Missing(Wire):
     """The attempt that did not find it: none before it in a row has executed anything."""
     reported: Few[bool] = False
     """The thread was signalled, so that its details show it."""
+    reason: Few[str] = ""
+    """Why the worker cannot reach it; absent if it is its registry that lacks it."""
 
 
 class MissingReport(Wire):

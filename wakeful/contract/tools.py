@@ -13,7 +13,7 @@ from wakeful.contract.errors import validation_problems
 from wakeful.contract.hooks import HookEffects
 from wakeful.contract.limits import cut, depth_problem
 from wakeful.contract.mail import Recipients
-from wakeful.contract.messages import ToolCall
+from wakeful.contract.messages import MediaBlock, ToolCall
 from wakeful.contract.names import OUTCOME_UNKNOWN
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity
@@ -97,6 +97,15 @@ class RuntimeTool(Wire):
     """Whom `send_message` may write to; absent in runs that started when it could write to any thread."""
 
 
+class McpToolRef(Wire):
+    """Which tool of which MCP server performs the calls of a tool."""
+
+    server: str
+    """The name of the server in the registry."""
+    tool: str
+    """The server's own name of the tool."""
+
+
 class ToolDescriptor(Wire):
     """A tool as the model and the loop know it; the model calls it by `id`."""
 
@@ -126,6 +135,8 @@ class ToolDescriptor(Wire):
     """Set if the runtime itself performs the tool."""
     background: Few[bool] = False
     """A call starts a background task: the model gets the task's id at once and the result later."""
+    mcp: Maybe[McpToolRef] = None
+    """Set if an MCP server performs the tool."""
 
     @property
     def kind(self) -> ToolKind:
@@ -168,6 +179,8 @@ class ToolResult(Wire):
     message: str | None = None
     suspension: Maybe[SuspensionTicket] = None
     metadata: Few[dict[str, JsonValue]] = {}
+    media: Few[tuple[MediaBlock, ...]] = ()
+    """Pictures, documents and audio that the model gets beside the text."""
 
     @classmethod
     def success(cls, tool_name: str, data: JsonValue, message: str | None = None) -> Self:
@@ -204,6 +217,8 @@ class ToolResult(Wire):
         """The result; if its JSON has more bytes than `limit`, only its text, or the beginning of that and a note."""
         if json_bytes(self) <= limit:
             return self
+        if self.media:
+            return self._without_media(limit).cut_to(limit)
         if (size := json_bytes(self.text)) <= limit:
             return self.model_copy(update={"data": None, "metadata": {}, "message": self.text})
         shown = self.text.encode(errors="replace")[: limit - 2].decode(errors="ignore")
@@ -211,6 +226,11 @@ class ToolResult(Wire):
             shown = shown[: len(shown) // 2]
         message = f"{shown}\n[cut: the result has {size:,} bytes, and its first {len(shown.encode()):,} are shown]"
         return self.model_copy(update={"data": None, "metadata": {}, "message": message})
+
+    def _without_media(self, limit: int) -> "ToolResult":
+        """The result with notes in the place of its media."""
+        notes = (f"[{block.type} left out: the whole result may have {limit:,} bytes]" for block in self.media)
+        return self.model_copy(update={"media": (), "message": "\n".join((self.text, *notes))})
 
 
 def outcome_unknown(tool_name: str, reason: str) -> str:
@@ -313,3 +333,7 @@ class ToolCallInput(Wire):
     """Of the run; only for a tool with its own task queue, a local tool and a background tool."""
     metadata_digest: Maybe[str] = None
     """For other tools: the digest of the run's metadata, which history records with the agent."""
+    suspension_state: Maybe[JsonValue] = None
+    """What the call kept with its last suspension."""
+    mcp: Maybe[McpToolRef] = None
+    """Set if an MCP server performs the call."""

@@ -18,7 +18,7 @@ def chained(digest: str, message: Message) -> str:
 
 def tool_message(call_id: str, result: ToolResult, *, id: str = "", metadata: MessageMetadata | None = None) -> Message:
     """The transcript entry of a tool result."""
-    content = (TextBlock(text=result.text),)
+    content = (TextBlock(text=result.text), *result.media)
     return Message(id=id, role=Role.TOOL, content=content, tool_call_id=call_id, metadata=metadata)
 
 

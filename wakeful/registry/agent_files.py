@@ -1,8 +1,9 @@
 """Agents in TOML and YAML files: found, read and validated. All problems are listed, with file and line.
 
 A file has `[[agent]]` tables, `[agent.<id>]` tables, or one `[agent]`. The keys are the fields of `Agent` that are
-data; tools, gates and plugins are referred to by name. `[source.<name>]` tables have the fields of `A2aSource`. The
-registry checks the names, with the locations from here.
+data; tools, gates and plugins are referred to by name. `[mcp.<name>]` tables have the fields of `McpServer`, which
+agents refer to by name, and `[source.<name>]` tables those of `A2aSource`. The registry checks the names, with the
+locations from here.
 """
 
 import difflib
@@ -16,6 +17,7 @@ from pydantic_core import ErrorDetails
 
 from wakeful.authoring.a2a_source import A2aSource
 from wakeful.authoring.agent import Agent
+from wakeful.authoring.mcp_server import McpServer
 from wakeful.registry.located_files import (
     TOML_SUFFIXES,
     YAML_SUFFIXES,
@@ -27,6 +29,7 @@ from wakeful.registry.located_files import (
 )
 
 AGENT = "agent"
+MCP = "mcp"
 SOURCE = "source"
 INSTRUCTIONS_FILE = "instructions_file"
 SUFFIXES = TOML_SUFFIXES | YAML_SUFFIXES
@@ -55,6 +58,7 @@ class AgentFiles:
 
     agents: tuple[FileAgent, ...] = ()
     """Also those with problems, without their invalid fields, so that their other problems are found too."""
+    mcp_servers: tuple[McpServer, ...] = ()
     sources: tuple[tuple[A2aSource, SourceLocation], ...] = ()
     problems: tuple[Problem, ...] = ()
     files_read: tuple[Path, ...] = ()
@@ -73,6 +77,7 @@ def read_agents(paths: Sequence[Path | str]) -> AgentFiles:
             reader.skip(Problem("no such file or directory", SourceLocation(str(path))))
     return AgentFiles(
         tuple(reader.agents),
+        tuple(reader.mcp_servers),
         tuple(reader.sources),
         tuple(reader.problems),
         tuple(reader.files_read),
@@ -91,6 +96,7 @@ def _agent_files(path: Path) -> list[Path]:
 class _Reader:
     def __init__(self) -> None:
         self.agents: list[FileAgent] = []
+        self.mcp_servers: list[McpServer] = []
         self.sources: list[tuple[A2aSource, SourceLocation]] = []
         self.problems: list[Problem] = []
         self.files_read: list[Path] = []
@@ -108,9 +114,10 @@ class _Reader:
             self.skip(file)
             return
         for name in file.data:
-            if name not in (AGENT, SOURCE):
-                expected = "a file has [[agent]], [agent.<id>] and [source.<name>] tables"
+            if name not in (AGENT, MCP, SOURCE):
+                expected = "a file has [[agent]], [agent.<id>], [mcp.<name>] and [source.<name>] tables"
                 self._problem(f"unknown key {name!r}; {expected}", file, (name,))
+        self._read_mcp_servers(file)
         self._read_sources(file)
         for key, table in self._tables(file):
             try:
@@ -122,6 +129,19 @@ class _Reader:
                 self.is_complete = False
             else:
                 self.agents.append(agent)
+
+    def _read_mcp_servers(self, file: LocatedFile) -> None:
+        written = file.data.get(MCP, {})
+        if not isinstance(written, dict) or not all(isinstance(table, dict) for table in written.values()):
+            self._problem("mcp is not a table of servers: write [mcp.<name>] and the settings under it", file, (MCP,))
+            return
+        for name, table in written.items():
+            try:
+                self.mcp_servers.append(McpServer.model_validate({"name": name, **table}))
+            except ValidationError as error:
+                errors = error.errors(include_url=False, include_context=False)
+                for message, where in _messages(errors, table, known=McpServer.model_fields):
+                    self._problem(f"MCP server {name!r}: {message}", file, (MCP, name, *where))
 
     def _problem(self, message: str, file: LocatedFile, key: KeyPath) -> None:
         self.problems.append(Problem(message, file.location(*key)))

@@ -14,9 +14,11 @@ from wakeful.authoring.a2a_source import A2aSource
 from wakeful.authoring.agent import Agent
 from wakeful.authoring.gate import Gate
 from wakeful.authoring.lifespan import Lifespan, type_name
+from wakeful.authoring.mcp_server import McpServer
 from wakeful.authoring.plugin import AnyPlugin, Plugin, tools_of
 from wakeful.authoring.profiles import ProfileKey
 from wakeful.authoring.tool import Tool
+from wakeful.contract.ids import mcp_tools_prefix
 from wakeful.contract.names import LOCAL_SOURCE, RESERVED_TOOL_NAMES
 from wakeful.contract.state import StateScope
 from wakeful.loop.step.stopping import stop_problems
@@ -62,11 +64,17 @@ def collect(parts: RegistryParts, discovery: Sequence[DiscoveredSource] = ()) ->
         *tools_of(plugins_by_id.values()),
     ]
     gates = [*parts.get("gates", ()), *(g for agent in agents for g in agent.gates if isinstance(g, Gate))]
+    servers = [
+        *parts.get("mcp_servers", ()),
+        *files.mcp_servers,
+        *(server for agent in agents for server in agent.mcp if isinstance(server, McpServer)),
+    ]
     content = RegistryContent(
         agents={agent.id: agent for agent in agents},
         tools=_first_by_name((tool.name, tool) for tool in tools),
         gates=_first_by_name((gate.name, gate) for gate in gates),
         plugins=plugins_by_id,
+        mcp_servers=_first_by_name((server.name, server) for server in servers),
         models=dict(parts.get("models", {})),
         providers=dict(parts.get("providers", {})),
         prices=dict(parts.get("prices", {})),
@@ -82,6 +90,7 @@ def collect(parts: RegistryParts, discovery: Sequence[DiscoveredSource] = ()) ->
         *_tool_problems(tools, content.tools),
         *_gate_problems(gates, content.gates),
         *_plugin_problems(plugins, content.plugins),
+        *_mcp_problems(servers, content),
         *_usage_problems(agents, content, all_are_known=files.is_complete),
         *_scope_problems(agents, content),
         *_model_problems(content),
@@ -165,6 +174,23 @@ def _plugin_problems(plugins: Sequence[tuple[str, AnyPlugin]], known: Mapping[st
             yield Problem(problem)
 
 
+def _mcp_problems(servers: Sequence[McpServer], known: RegistryContent) -> Iterator[Problem]:
+    for server in servers:
+        if known.mcp_servers[server.name] != server:
+            yield Problem(
+                f"MCP server {server.name!r} is registered twice, with different settings: rename one of them"
+            )
+    prefixes: dict[str, str] = {}
+    for name in known.mcp_servers:
+        prefix = mcp_tools_prefix(name)
+        other = prefixes.setdefault(prefix, name)
+        if other != name:
+            yield Problem(f"the tools of MCP servers {other!r} and {name!r} would both be called {prefix}…: rename one")
+        for tool in known.tools:
+            if tool.startswith(prefix):
+                yield Problem(f"tool {tool!r} has a name of the tools of MCP server {name!r}; rename it")
+
+
 def _profile_problems(keys: Sequence[ProfileKey[Any]], known: Mapping[str, ProfileKey[Any]]) -> Iterator[Problem]:
     for key in keys:
         if known[key.key] is not key:
@@ -217,6 +243,12 @@ def _name_problems(agent: Agent, known: RegistryContent) -> Iterator[Problem]:
         if name not in known.gates:
             message = f"agent {agent.id!r} names unknown gate {name!r}; registered: {_names(known.gates)}"
             yield Problem(message, location_of(agent, "gates", index))
+    for index, name in enumerate(agent.mcp_names):
+        if name not in known.mcp_servers:
+            message = f"agent {agent.id!r} names unknown MCP server {name!r}; registered: {_names(known.mcp_servers)}"
+            yield Problem(message, location_of(agent, "mcp", index))
+    if repeated := _repeated(agent.mcp_names):
+        yield Problem(f"agent {agent.id!r} lists MCP servers twice: {', '.join(repeated)}", location_of(agent, "mcp"))
     if repeated := _repeated(agent.gate_names):
         yield Problem(f"agent {agent.id!r} lists gates twice: {', '.join(repeated)}", location_of(agent, "gates"))
 
@@ -303,8 +335,11 @@ def _tool_choice_problems(agent: Agent, known: RegistryContent) -> Iterator[Prob
     given = runtime_tools(agent, named, has_background=has_background, in_task=True)
     tools = [*own, *(tool.id for tool in given)]
     has = ", ".join(sorted(set(tools))) or "none"
+    listed_later = tuple(mcp_tools_prefix(server.name) for server in known.mcp_servers_of(agent))
     for choice, patterns in (("allowed_tools", agent.allowed_tools), ("excluded_tools", agent.excluded_tools)):
         for index, pattern in enumerate(patterns or ()):
+            if pattern.startswith(listed_later):  # an MCP server may have such a tool
+                continue
             if not any(matches(tool, [pattern]) for tool in tools):
                 message = f"agent {agent.id!r}: {pattern!r} in {choice} matches no tool of the agent; it has: {has}"
                 yield Problem(message, location_of(agent, choice, index))

@@ -20,6 +20,7 @@ from wakeful.authoring.agent import Agent
 from wakeful.authoring.gate import Gate
 from wakeful.authoring.instructions import InstructionsContext
 from wakeful.authoring.lifespan import Lifespan, asked_type, first_parameter
+from wakeful.authoring.mcp_server import McpServer
 from wakeful.authoring.plugin import AnyPlugin, tools_of
 from wakeful.authoring.profiles import ProfileKey
 from wakeful.authoring.provider import AnyProvider, ProviderFactory, is_factory
@@ -55,6 +56,7 @@ class RegistryParts(TypedDict, total=False):
     tools: Sequence[Tool]
     gates: Sequence[Gate]
     plugins: Sequence[AnyPlugin]
+    mcp_servers: Sequence[McpServer]
     models: Mapping[str, ModelSource]
     providers: Mapping[str, AnyProvider | ProviderFactory]
     prices: Mapping[str, Price]
@@ -86,6 +88,7 @@ class RegistryContent:
     tools: dict[str, Tool] = field(default_factory=dict)
     gates: dict[str, Gate] = field(default_factory=dict)
     plugins: dict[str, AnyPlugin] = field(default_factory=dict)
+    mcp_servers: dict[str, McpServer] = field(default_factory=dict)
     models: dict[str, ModelSource] = field(default_factory=dict)
     providers: dict[str, AnyProvider | ProviderFactory] = field(default_factory=dict)
     prices: dict[str, Price] = field(default_factory=dict)
@@ -178,16 +181,20 @@ class RegistryContent:
         """Those of the agent's plugins that contribute hooks and tools."""
         return tuple(plugin for plugin in self.plugins_of(agent) if agent.uses(plugin.id))
 
+    def mcp_servers_of(self, agent: Agent) -> tuple[McpServer, ...]:
+        """The MCP servers whose tools the agent has; unknown names are left out."""
+        return tuple(self.mcp_servers[name] for name in agent.mcp_names if name in self.mcp_servers)
+
     def descriptors(self, agent: Agent, *, in_task: bool) -> tuple[ToolDescriptor, ...]:
         """The agent's tools and the runtime's, sorted by id. An agent's own tool replaces one of the runtime's."""
         if agent.endpoint is not None:
             return remote_tools()
         names = (*agent.tool_names, *(tool.name for tool in tools_of(self.active_plugins_of(agent))))
-        own = {name: self.tools[name].descriptor for name in names if _has_tool(agent, name)}
+        own = {name: self.tools[name].descriptor for name in names if has_tool(agent, name)}
         named = {address: self._named(address) for address in named_agents(agent)}
         has_background = any(descriptor.background for descriptor in own.values())
         given = runtime_tools(agent, named, has_background=has_background, in_task=in_task)
-        tools = {**{tool.id: tool for tool in given if _has_tool(agent, tool.id)}, **own}
+        tools = {**{tool.id: tool for tool in given if has_tool(agent, tool.id)}, **own}
         return tuple(tools[id] for id in sorted(tools))
 
     def _named(self, address: str) -> NamedAgent:
@@ -203,6 +210,7 @@ class Retired:
     tools: dict[str, Tool] = field(default_factory=dict)
     gates: dict[str, Gate] = field(default_factory=dict)
     plugins: dict[str, AnyPlugin] = field(default_factory=dict)
+    mcp_servers: dict[str, McpServer] = field(default_factory=dict)
     models: dict[str, AnyProvider | ProviderFactory] = field(default_factory=dict)
     """Only models with a provider of their own."""
     providers: dict[str, AnyProvider | ProviderFactory] = field(default_factory=dict)
@@ -216,6 +224,7 @@ class Retired:
             tools={**self.tools, **old.tools},
             gates={**self.gates, **old.gates},
             plugins={**self.plugins, **old.plugins},
+            mcp_servers={**self.mcp_servers, **old.mcp_servers},
             models={**self.models, **{id: m for id, m in old.models.items() if not isinstance(m, str)}},
             providers={**self.providers, **old.providers},
             prices={**self.prices, **{old.binding(id): price for id, price in old.prices.items()}},
@@ -255,7 +264,7 @@ def matches(tool: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(tool, pattern) for pattern in patterns)
 
 
-def _has_tool(agent: Agent, tool: str) -> bool:
+def has_tool(agent: Agent, tool: str) -> bool:
     """Whether the agent's tool choice includes the tool; exclusions win."""
     is_allowed = agent.allowed_tools is None or matches(tool, agent.allowed_tools)
     return is_allowed and not matches(tool, agent.excluded_tools)

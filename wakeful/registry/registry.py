@@ -1,4 +1,4 @@
-"""`Registry`: the agents, tools, gates, plugins, models and providers of a worker, checked as a whole.
+"""`Registry`: the agents, tools, gates, plugins, MCP servers, models and providers of a worker, checked as a whole.
 
 Its content can be replaced while runs are asleep: new runs use the new content, and a run keeps the agent that it was
 bound to when it started.
@@ -19,6 +19,7 @@ from wakeful.authoring.agent import Agent
 from wakeful.authoring.gate import Gate
 from wakeful.authoring.instructions import InstructionsFunction
 from wakeful.authoring.lifespan import Lifespan
+from wakeful.authoring.mcp_server import McpServer
 from wakeful.authoring.plugin import AnyPlugin
 from wakeful.authoring.profiles import ProfileKey
 from wakeful.authoring.provider import AnyProvider, ProviderFactory
@@ -37,6 +38,7 @@ from wakeful.registry.content import (
     RegistryParts,
     Retired,
     frozen,
+    has_tool,
     output_spec,
 )
 from wakeful.registry.located_files import Problem
@@ -85,6 +87,7 @@ class Registry:
         providers: providers by the name that `models` uses, in addition to the built-in ones.
         gates: gates that agents refer to by name.
         plugins: plugins that agents refer to by id.
+        mcp_servers: MCP servers that agents refer to by name.
         inference_queues: task queues for the calls of models, by the model's id in `models`, which workers serve alone
             (`WorkerSettings.inference_queue`). The calls of other models are on the task queue of their run.
         prices: what models cost, by their id in `models`; a budget's `cost` counts only models with a price.
@@ -108,6 +111,7 @@ class Registry:
         providers: Mapping[str, AnyProvider | ProviderFactory] | None = None,
         gates: Sequence[Gate] = (),
         plugins: Sequence[AnyPlugin] = (),
+        mcp_servers: Sequence[McpServer] = (),
         prices: Mapping[str, Price] | None = None,
         inference_queues: Mapping[str, str] | None = None,
         profile_keys: Sequence[ProfileKey[Any]] = (),
@@ -121,6 +125,7 @@ class Registry:
                 tools=tools,
                 gates=gates,
                 plugins=plugins,
+                mcp_servers=mcp_servers,
                 models=models or {},
                 providers=providers or {},
                 prices=prices or {},
@@ -172,6 +177,10 @@ class Registry:
     @property
     def plugins(self) -> Mapping[str, AnyPlugin]:
         return self._now.content.plugins
+
+    @property
+    def mcp_servers(self) -> Mapping[str, McpServer]:
+        return self._now.content.mcp_servers
 
     @property
     def models(self) -> Mapping[str, ModelSource]:
@@ -381,6 +390,22 @@ class Registry:
         """The plugin with this id, from the current version or else from an older one."""
         now = self._now
         return now.content.plugins.get(id) or now.retired.plugins.get(id)
+
+    def mcp_server(self, name: str) -> McpServer | None:
+        """The MCP server with this name, from the current version or else from an older one."""
+        now = self._now
+        return now.content.mcp_servers.get(name) or now.retired.mcp_servers.get(name)
+
+    def mcp_servers_of(self, agent_id: str) -> tuple[McpServer, ...]:
+        """The MCP servers whose tools a new run of the agent has."""
+        now = self._now
+        agent = now.content.agents.get(agent_id)
+        return () if agent is None else now.content.mcp_servers_of(agent)
+
+    def allows_tool(self, agent_id: str, tool: str) -> bool:
+        """Whether `allowed_tools` and `excluded_tools` of the agent allow a tool."""
+        agent = self._now.content.agents.get(agent_id)
+        return agent is not None and has_tool(agent, tool)
 
     def binding(self, model_id: str) -> ModelBinding:
         """The provider and the name of a model of `models`."""

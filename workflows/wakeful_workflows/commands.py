@@ -328,6 +328,8 @@ class Activities:
             resume=command.resume,
             suspension_id=ticket.suspension.id if ticket else None,
             suspension_reason=ticket.suspension.message if ticket else None,
+            suspension_state=ticket.state if ticket else None,
+            mcp=command.tool.mcp,
             agent=self._digest_of(command.agent) if command.agent else None,
             permissions=command.permissions,
             state=command.state,

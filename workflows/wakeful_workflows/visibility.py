@@ -261,6 +261,9 @@ def _pending(thread_id: str, call: SuspendedCall) -> list[str]:
 def _waiting_for_worker(missing: Missing) -> str:
     worker = f"Worker `{missing.worker}`" if missing.worker else "A worker"
     known = f", which knows {', '.join(missing.known)}," if missing.known else ""
+    if missing.reason:
+        waiting = f"**Waiting for {missing.what}** since {_clock(missing.missing_since)}: {missing.reason}."
+        return f"{waiting} {worker} cannot reach it; it is tried again until {_clock(missing.retried_until)}."
     waiting = f"**Waiting for a worker that has {missing.what}** since {_clock(missing.missing_since)}."
     return f"{waiting} {worker}{known} lacks it; others are tried until {_clock(missing.retried_until)}."
 

@@ -17,10 +17,11 @@ from wakeful.authoring.hook_requests import HookRequests
 from wakeful.authoring.state import State
 from wakeful.authoring.tool import SuspendCall, Tool, ToolContext
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.decisions import DecisionAction, ToolCallResume
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.hooks import HookEffects
-from wakeful.contract.missing import TIMEOUTS, Missing
+from wakeful.contract.missing import Missing
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolResult, ToolStatus
 from wakeful.registry.registry import Registry
 from wakeful.telemetry.log_causes import log_failure
@@ -31,7 +32,16 @@ from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartb
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks, OpenProfiles, checked_requests, effects_of
-from wakeful_activities.other_workers import Lacking, OtherWorkers, check_executed, missing_before, waited
+from wakeful_activities.mcp.calls import McpCalls
+from wakeful_activities.other_workers import (
+    AttemptFailed,
+    Lacking,
+    OtherWorkers,
+    check_executed,
+    may_repeat,
+    missing_before,
+    waited,
+)
 from wakeful_activities.results import as_result, cut_to_fit
 from wakeful_activities.tools.emit import Emitter, emitting
 from wakeful_activities.tools.execution_telemetry import executing
@@ -63,8 +73,10 @@ class ToolActivity:
         intervals: HeartbeatIntervals | None = None,
         others: OtherWorkers | None = None,
         telemetry: Telemetry = OFF,
+        mcp: McpCalls | None = None,
     ) -> None:
         self._telemetry = telemetry
+        self._mcp = mcp
         self._registry = registry
         self._cache = cache
         self._hooks = hooks
@@ -78,7 +90,8 @@ class ToolActivity:
         info = activity.info()
         name, missing = info.activity_type, missing_before()
         _check_earlier_attempts(missing)
-        if (tool := self._registry.tool(name)) is None:
+        tool = self._registry.tool(name) or self._mcp_tool(args[0])
+        if tool is None:
             return await self._not_executed(name)
         input = activity.payload_converter().from_payload(args[0].payload, ToolCallInput)
         add_fields(run_id=input.identity.run_id, agent_id=input.identity.agent_id)
@@ -86,6 +99,16 @@ class ToolActivity:
         if not _is_task(input):
             self._cache.put_outcome(info.activity_id, input.call.id, outcome)
         return outcome
+
+    def _mcp_tool(self, argument: RawValue) -> Tool | None:
+        """The tool of an MCP server that performs the call, if one does."""
+        if self._mcp is None:
+            return None
+        try:
+            input = activity.payload_converter().from_payload(argument.payload, ToolCallInput)
+        except ValueError:  # an activity of a newer release, and no tool at all
+            return None
+        return self._mcp.tool(input)
 
     async def _not_executed(self, name: str) -> ToolOutcome:
         """What the model reads if no worker has the tool."""
@@ -146,7 +169,7 @@ class ToolActivity:
             tool_name=input.call.name,
             arguments=input.call.arguments,
             tool=hooked.tool,
-            resume=input.resume,
+            resume=_allowing(input),
             is_first_check=False,
             metadata=metadata,
         )
@@ -176,6 +199,8 @@ class ToolActivity:
         except SuspendCall as suspension:
             ticket = suspension.ticket
             return ToolOutcome(result=ToolResult.suspended(tool.name, ticket, ticket.suspension.message))
+        except AttemptFailed as attempt:
+            raise attempt.failure from None
         except ToolError as error:
             log_failure(_logger, "tool failed", error, extra={"tool": tool.name}, level=logging.INFO)
             call.error = error_type(error)
@@ -317,15 +342,25 @@ def _check_earlier_attempts(missing: Missing | None) -> None:
     Temporal retries every failure of a call: those of attempts that found no tool, but also, for example, of a worker
     that shut down while the tool ran.
     """
-    info = activity.info()
-    may_repeat = info.retry_policy is None or TIMEOUTS[0] not in (info.retry_policy.non_retryable_error_types or ())
-    check_executed(missing, ATTEMPTS if may_repeat else 1)
+    check_executed(missing, ATTEMPTS if may_repeat() else 1)
 
 
 def _is_task(input: ToolCallInput) -> bool:
     """Whether the call is a background task, in a workflow of its own: its result is not a transcript entry."""
     task = input.identity.task
     return task is not None and task.thread_id == activity.info().workflow_id
+
+
+def _allowing(input: ToolCallInput) -> ToolCallResume | None:
+    """The decision as gates see it.
+
+    A call that runs although its own question was denied (`runs_if_denied`) was allowed before it asked. If gates saw
+    the denial, those that ask people would ask again.
+    """
+    resume = input.resume
+    if resume is None or input.suspension_state is None or resume.action is DecisionAction.RESUME:
+        return resume
+    return resume.model_copy(update={"action": DecisionAction.RESUME})
 
 
 def _naming(tool_name: str, outcome: ToolOutcome) -> ToolOutcome:

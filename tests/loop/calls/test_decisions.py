@@ -250,3 +250,19 @@ def test_an_empty_batch_is_a_no_op() -> None:
     driver = awaiting_decisions()
     before = driver.thread
     assert driver.decide() == Advance(before)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_denied_call_runs_again_only_if_its_ticket_says_that_the_tool_passes_the_refusal_on(runs: bool) -> None:
+    """B-830"""
+    driver = Driver()
+    driver.model(asks(call("c1")))
+    asked = pending("s1")
+    assert asked.suspension is not None
+    ticket = asked.suspension.model_copy(update={"runs_if_denied": runs, "state": {"request_state": "opaque"}})
+    driver.tool("c1", asked.model_copy(update={"suspension": ticket}))
+    driver.decide(reject("c1", id="d1"))
+    commands = [command for command in driver.last.commands if isinstance(command, CallTool)]
+    assert [(each.resume and each.resume.action, each.ticket and each.ticket.state) for each in commands] == (
+        [(DecisionAction.CANCEL, {"request_state": "opaque"})] if runs else []
+    )

@@ -88,7 +88,10 @@ class OutageNotice:
             if missing is not None:
                 known = f" (worker {missing.worker} knows {', '.join(missing.known)})" if missing.known else ""
                 until = clock(missing.retried_until, missing.missing_since)
-                self.on_trouble(NoAnswer(f"no worker has {missing.what} yet{known}; others are tried until {until}"))
+                problem = f"no worker has {missing.what} yet{known}; others are tried until {until}"
+                if missing.reason:
+                    problem = f"{missing.what} is away ({missing.reason}); it is tried again until {until}"
+                self.on_trouble(NoAnswer(problem))
 
     async def _ask_worker(self) -> None:
         temporal, within = self._client.temporal, timedelta(seconds=SILENCE_SECONDS)

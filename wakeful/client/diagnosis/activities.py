@@ -161,6 +161,16 @@ def _missing(evidence: Evidence, activity: Activity, missing: Missing, step: str
     worker = _worker_for(evidence, activity)
     cancel = wakeful("cancel", evidence.thread_id)
     since = missing.missing_since
+    if missing.reason:
+        return Finding(
+            Cause.MISSING,
+            f"{step}has been waiting{lasting(since, now)} for {missing.what}",
+            f"Worker {activity.worker or missing.worker} cannot reach it: {clause(missing.reason)}. Temporal tries it "
+            f"again every few seconds, on any worker, until the patience is over {until(missing.retried_until, now)}.",
+            f"Start the server, or correct its settings in the registry; {code(cancel)} cancels the run.",
+            since,
+            (cancel,),
+        )
     return Finding(
         Cause.MISSING,
         f"{step}has been waiting{lasting(since, now)} for a worker that has {missing.what}",

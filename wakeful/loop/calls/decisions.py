@@ -215,6 +215,8 @@ def _apply_one(thread: Thread, call: SuspendedCall, decision: Decision, *, now: 
     thread = _remember(thread, call, decision)
     resume = decision.resume(now)
     match decision.action:
+        case DecisionAction.CANCEL if call.ticket.runs_if_denied:
+            return resume_call(thread, call, resume)
         case DecisionAction.CANCEL:
             return _cancel_call(thread, call, resume)
         case DecisionAction.RESUME:

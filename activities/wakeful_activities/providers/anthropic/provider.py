@@ -39,6 +39,7 @@ from wakeful_activities.providers.shared.writing import (
     arguments_of,
     document_text,
     effort_name,
+    has_media,
     json_only,
     left_out,
     numbered,
@@ -201,10 +202,21 @@ def _blocks(message: Message, ref: MessageRef) -> Iterator[Json]:
             yield from [_text(text)] if text.strip() else []
             yield from (_call(call) for call in message.tool_calls)
         case Role.TOOL:
-            text = ref.text_of(message)
-            yield {"type": "tool_result", "tool_use_id": _call_id(ref.call_id_of(message)), "content": text}
+            yield {
+                "type": "tool_result",
+                "tool_use_id": _call_id(ref.call_id_of(message)),
+                "content": _result(message, ref),
+            }
         case _:
             assert_never(message.role)
+
+
+def _result(message: Message, ref: MessageRef) -> JsonValue:
+    """A tool's result: text, or the parts of one that has pictures and documents as well."""
+    if not has_media(message):
+        return ref.text_of(message)
+    parts: list[JsonValue] = [part for block in message.content for part in _part(block)]
+    return parts
 
 
 def _text(text: str) -> Json:

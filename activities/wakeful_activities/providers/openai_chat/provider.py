@@ -1,5 +1,6 @@
 """The Chat Completions API of OpenAI, which Ollama, vLLM, LM Studio and many others implement too."""
 
+from collections.abc import Iterator
 from typing import assert_never
 
 from pydantic import JsonValue
@@ -34,6 +35,7 @@ from wakeful_activities.providers.shared.writing import (
     document_text,
     effort_name,
     file_name,
+    has_media,
     left_out,
     numbered,
     schema_name,
@@ -65,7 +67,7 @@ class OpenAIChat(HttpProvider):
         messages: list[JsonValue] = []
         if request.instructions:
             messages.append({"role": "system", "content": request.instructions})
-        messages.extend(_message(message, ref) for message, ref in numbered(request, "OpenAIChat"))
+        messages.extend(_messages(request))
         settings, output = request.settings, request.output
         effort = settings.reasoning_effort
         body: Json = {
@@ -105,6 +107,21 @@ def _tool(tool: ToolDescriptor) -> JsonValue:
     return {"type": "function", "function": function}
 
 
+def _messages(request: ModelRequest) -> Iterator[JsonValue]:
+    """The messages. The API takes only text from a tool, so a user message follows a round of results with media."""
+    media: list[JsonValue] = []
+    for message, ref in numbered(request, "OpenAIChat"):
+        if message.role is not Role.TOOL and media:
+            yield {"role": "user", "content": media}
+            media = []
+        yield _message(message, ref)
+        if message.role is Role.TOOL and has_media(message):
+            note: JsonValue = {"type": "text", "text": f"[Content of the result of tool call {message.tool_call_id}:]"}
+            media.extend((note, *(_part(block) for block in message.content if not isinstance(block, TextBlock))))
+    if media:
+        yield {"role": "user", "content": media}
+
+
 def _message(message: Message, ref: MessageRef) -> JsonValue:
     match message.role:
         case Role.USER | Role.SYSTEM:
@@ -116,7 +133,8 @@ def _message(message: Message, ref: MessageRef) -> JsonValue:
             calls: list[JsonValue] = [_call(call) for call in message.tool_calls]
             return {"role": "assistant", "content": text or None, "tool_calls": calls}
         case Role.TOOL:
-            return {"role": "tool", "tool_call_id": ref.call_id_of(message), "content": ref.text_of(message)}
+            text = message.text if has_media(message) else ref.text_of(message)
+            return {"role": "tool", "tool_call_id": ref.call_id_of(message), "content": text}
         case _:
             assert_never(message.role)
 

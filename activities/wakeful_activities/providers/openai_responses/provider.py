@@ -36,6 +36,7 @@ from wakeful_activities.providers.shared.writing import (
     document_text,
     effort_name,
     file_name,
+    has_media,
     left_out,
     numbered,
     schema_name,
@@ -116,7 +117,7 @@ def _items(message: Message, ref: MessageRef) -> Iterator[JsonValue]:
         case Role.ASSISTANT:
             yield from _assistant(message, ref)
         case Role.TOOL:
-            output = ref.text_of(message)
+            output = _content(message) if has_media(message) else ref.text_of(message)
             yield {"type": "function_call_output", "call_id": ref.call_id_of(message), "output": output}
         case _:
             assert_never(message.role)

@@ -13,9 +13,11 @@ from wakeful.context.rejected import block_note
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest, OutputSpec
 from wakeful.contract.messages import (
+    AudioBlock,
     Base64Source,
     ContentBlock,
     DocumentBlock,
+    ImageBlock,
     MediaSource,
     Message,
     Role,
@@ -23,6 +25,7 @@ from wakeful.contract.messages import (
     ThinkingBlock,
     ToolCall,
     UrlSource,
+    VideoBlock,
 )
 from wakeful.contract.model_settings import ReasoningBudget, ReasoningEffort
 from wakeful.contract.tools import ToolDescriptor
@@ -60,6 +63,11 @@ class MessageRef:
 def left_out(block: ContentBlock, problem: str = "you cannot read it here") -> str:
     """What the model reads in place of a block that its API cannot send: an error would end every later run, too."""
     return block_note(block, problem)
+
+
+def has_media(message: Message) -> bool:
+    """Whether a tool's result has pictures, documents or audio beside its text."""
+    return any(isinstance(block, ImageBlock | DocumentBlock | AudioBlock | VideoBlock) for block in message.content)
 
 
 def numbered(request: ModelRequest, api: str) -> Iterator[tuple[Message, MessageRef]]:

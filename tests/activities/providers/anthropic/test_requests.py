@@ -226,3 +226,28 @@ async def test_a_budget_is_left_out_if_the_turn_began_without_thinking(
         settings=ModelSettings(reasoning_effort="low"),
     )
     assert ("thinking" in await sent(anthropic, fake, request)) is thinks
+
+
+async def test_a_picture_in_a_tools_result_is_part_of_the_result(
+    anthropic: AnthropicMessages, fake: FakeProvider
+) -> None:
+    """B-830"""
+    image = ImageBlock(source=Base64Source(media_type="image/png", data="iVBO"))
+    drawn = result("a map", "c1")
+    drawn = drawn.model_copy(update={"content": (*drawn.content, image)})
+    asked = assistant(calls=(ToolCall(id="c1", name="draw"),))
+    sent_turns = await turns(anthropic, fake, user(text("?")), asked, drawn)
+    assert isinstance(sent_turns, list)
+    assert sent_turns[-1] == {
+        "role": "user",
+        "content": [
+            {
+                "type": "tool_result",
+                "tool_use_id": "c1",
+                "content": [
+                    {"type": "text", "text": "a map"},
+                    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}},
+                ],
+            }
+        ],
+    }

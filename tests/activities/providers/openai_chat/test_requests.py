@@ -225,7 +225,7 @@ MEDIA = UrlSource(url="https://example.com/file")
         (Role.USER, ToolUseBlock(id="c", name="f", input={})),
         (Role.USER, ToolResultBlock(tool_use_id="c", content="x")),
         (Role.ASSISTANT, ImageBlock(source=MEDIA)),
-        (Role.TOOL, ImageBlock(source=MEDIA)),
+        (Role.TOOL, AudioBlock(source=MEDIA)),
     ],
     ids=lambda value: value.type if isinstance(value, DocumentBlock | AudioBlock | VideoBlock) else None,
 )
@@ -243,3 +243,32 @@ async def test_a_tool_result_without_its_call_is_rejected(chat: OpenAIChat) -> N
     with pytest.raises(ProviderError, match="message 1 is a tool's result without a tool call") as caught:
         await parts(chat, ModelRequest(model="m", messages=(orphan,)))
     assert caught.value.kind is ProviderErrorKind.INVALID_REQUEST
+
+
+async def test_pictures_in_tool_results_follow_the_round_in_a_message_of_their_own(
+    chat: OpenAIChat, fake: FakeProvider
+) -> None:
+    """B-830: the API takes only text from a tool, and nothing between the results of a round."""
+    image = ImageBlock(source=Base64Source(media_type="image/png", data="iVBO"))
+    calls = (ToolCall(id="c1", name="draw"), ToolCall(id="c2", name="look"))
+    asked = Message(id="1", role=Role.ASSISTANT, tool_calls=calls)
+    drawn = Message(id="2", role=Role.TOOL, content=(text("a map"), image), tool_call_id="c1")
+    looked = Message(id="3", role=Role.TOOL, content=(text("sunny"),), tool_call_id="c2")
+    picture: JsonValue = {
+        "role": "user",
+        "content": [
+            {"type": "text", "text": "[Content of the result of tool call c1:]"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBO"}},
+        ],
+    }
+    messages = await sent_messages(chat, fake, user(text("?")), asked, drawn, looked, user(text("and?")))
+    assert isinstance(messages, list)
+    assert messages[2:] == [
+        {"role": "tool", "tool_call_id": "c1", "content": "a map"},
+        {"role": "tool", "tool_call_id": "c2", "content": "sunny"},
+        picture,
+        {"role": "user", "content": "and?"},
+    ]
+    last = await sent_messages(chat, fake, user(text("?")), asked, drawn, looked)
+    assert isinstance(last, list)
+    assert last[-1] == picture

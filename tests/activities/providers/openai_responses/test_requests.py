@@ -170,3 +170,21 @@ async def test_no_reasoning_is_requested_of_a_model_that_must_not_reason(
         "store": False,
         "reasoning": {"effort": "none"},
     }
+
+
+async def test_a_picture_in_a_tools_result_is_part_of_the_result(
+    responses: OpenAIResponses, fake: FakeProvider
+) -> None:
+    """B-830"""
+    image = ImageBlock(source=Base64Source(media_type="image/png", data="iVBO"))
+    result = Message(id="2", role=Role.TOOL, content=(text("a map"), image), tool_call_id="c1")
+    body = await sent(responses, fake, ModelRequest(model="m", messages=(user(text("?")), result)))
+    assert isinstance(body["input"], list)
+    assert body["input"][1] == {
+        "type": "function_call_output",
+        "call_id": "c1",
+        "output": [
+            {"type": "input_text", "text": "a map"},
+            {"type": "input_image", "image_url": "data:image/png;base64,iVBO", "detail": "auto"},
+        ],
+    }
