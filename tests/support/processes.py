@@ -66,10 +66,10 @@ def _command(args: tuple[str, ...], env: dict[str, str], given: Path, out: Path,
     _become_wakeful(args, env)
 
 
-def _become_wakeful(args: tuple[str, ...], env: Mapping[str, str]) -> None:
+def _become_wakeful(args: tuple[str, ...], env: Mapping[str, str], cwd: Path = ROOT) -> None:
     os.environ.clear()
     os.environ.update(env)
-    os.chdir(ROOT)
+    os.chdir(cwd)
     sys.argv = ["wakeful", *args]
     importlib.import_module("wakeful.cli.app").main()
 
@@ -77,10 +77,12 @@ def _become_wakeful(args: tuple[str, ...], env: Mapping[str, str]) -> None:
 class Program:
     """`wakeful` in a process of its own while it runs; tests use it as they use `asyncio.subprocess.Process`."""
 
-    def __init__(self, args: tuple[str, ...], env: Mapping[str, str], *files: int, at_terminal: bool = False) -> None:
+    def __init__(self, args: tuple[str, ...], env: Mapping[str, str], *files: int, cwd: Path = ROOT) -> None:
         """Start it with these files as its standard ones, which are closed here."""
-        given = tuple(map(Connection, files))  # of the multiprocessing module: what it passes to a process
-        self._process = _forks.Process(target=_program, args=(args, dict(env), given, at_terminal))
+        given: tuple[Connection, ...] = tuple(
+            map(Connection, files)
+        )  # so that the multiprocessing module passes them on
+        self._process = _forks.Process(target=_program, args=(args, dict(env), given, cwd))
         self._process.start()
         for file in given:
             file.close()
@@ -88,12 +90,17 @@ class Program:
         self.stderr: asyncio.StreamReader | None = None
 
     @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
     def returncode(self) -> int | None:
         return self._process.exitcode
 
     def send_signal(self, number: signal.Signals) -> None:
-        if self.returncode is None and self._process.pid is not None:
-            os.kill(self._process.pid, number)
+        if self.returncode is None:
+            os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
@@ -121,34 +128,38 @@ class Program:
         return out, err
 
 
-def _program(args: tuple[str, ...], env: dict[str, str], files: tuple[Connection, ...], at_terminal: bool) -> None:
+def _program(args: tuple[str, ...], env: dict[str, str], files: tuple[Connection, ...], cwd: Path) -> None:
     for descriptor, file in enumerate(files):
         os.dup2(file.fileno(), descriptor)
         file.close()
-    if at_terminal:  # make it the controlling terminal, so that Ctrl-C sends a signal
+    if os.isatty(0):  # make it the controlling terminal, so that Ctrl-C sends a signal
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    # As a new interpreter opens them; those of the process from which this one was forked are buffered like its own.
+    # As a new interpreter opens them: the process from which this one was forked has others.
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - for as long as the process runs
-    sys.stdout = open(1, "w", buffering=1 if at_terminal else -1, closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
-    _become_wakeful(args, env)
+    _become_wakeful(args, env, cwd)
 
 
 @contextlib.asynccontextmanager
 async def running(
-    *args: str, errors: int = asyncio.subprocess.DEVNULL, address: str | None = None, **environ: str
+    *args: str,
+    address: str | None = None,
+    errors: int = asyncio.subprocess.DEVNULL,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path = ROOT,
 ) -> AsyncIterator[Program]:
     """The `wakeful` command while the body runs, which reads its output. It is killed in the end, if it still runs.
 
     Args:
         errors: `PIPE`, if the body reads its errors, too.
     """
-    env = {**os.environ, **({"TEMPORAL_ADDRESS": address} if address else {}), **environ}
+    env = {**os.environ, **({"TEMPORAL_ADDRESS": address} if address else {}), **(environ or {})}
     async with contextlib.AsyncExitStack() as pipes:
         stdout, out = await _pipe(pipes)
         stderr, err = await _pipe(pipes) if errors == asyncio.subprocess.PIPE else (None, _null())
-        program = Program(args, env, _null(), out, err)
+        program = Program(args, env, _null(), out, err, cwd=cwd)
         program.stdout, program.stderr = stdout, stderr
         try:
             yield program
@@ -182,7 +193,7 @@ async def worker_process(
 ) -> AsyncIterator[Program]:
     """A worker for the tests' agents, in a process of its own. It is killed in the end, if it still runs."""
     command = ("worker", "--app", app, "--address", address, "--task-queue", task_queue, *options)
-    async with running(*command, errors=errors, **{JOURNAL: str(journal)}) as worker:
+    async with running(*command, errors=errors, environ={JOURNAL: str(journal)}) as worker:
         assert worker.stdout is not None
         async with asyncio.timeout(60):
             assert b"task queue" in await worker.stdout.readline()
@@ -192,19 +203,18 @@ async def worker_process(
 @contextlib.asynccontextmanager
 async def dev_process(*args: str, cwd: Path = ROOT) -> AsyncIterator[dict[str, str]]:
     """`wakeful dev` on free ports; yields its addresses, and stops it with Ctrl-C, which must end it cleanly."""
-    process = await asyncio.create_subprocess_exec(
-        *(WAKEFUL, "dev", "--json", "--port", "0", "--ui-port", "0", *args), cwd=cwd, stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(60):
-            where: dict[str, str] = json.loads(await process.stdout.readline())
-        yield where
-    finally:
-        # Also after a failure: if it were killed, its server would stay, and hold the pipe that `wait` waits for.
-        process.send_signal(signal.SIGINT)
-        async with asyncio.timeout(60):
-            code = await process.wait()
+    command = ("dev", "--json", "--port", "0", "--ui-port", "0", *args)
+    async with running(*command, cwd=cwd) as dev:
+        assert dev.stdout is not None
+        try:
+            async with asyncio.timeout(60):
+                where: dict[str, str] = json.loads(await dev.stdout.readline())
+            yield where
+        finally:
+            # Also after a failure: if it were killed, its server would stay.
+            dev.send_signal(signal.SIGINT)
+            async with asyncio.timeout(60):
+                code = await dev.wait()
     assert code == 0
 
 

@@ -115,7 +115,7 @@ async def terminal(*args: str, **environ: str) -> AsyncIterator[Terminal]:
     fcntl.ioctl(far, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
     env = {**plain, "TERM": "xterm-256color", **environ}
-    shown = Terminal(near, Program(args, env, os.dup(far), os.dup(far), far, at_terminal=True))
+    shown = Terminal(near, Program(args, env, os.dup(far), os.dup(far), far))
     try:
         yield shown
     finally:
