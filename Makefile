@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 KEEP ?=
 # Each process has a Temporal server of its own; most of these tests' time is waiting.
-PARALLEL := -n 3 --dist worksteal
+PARALLEL := -n 4 --dist worksteal
 PURE := tests/loop tests/context tests/contract tests/permissions tests/authoring tests/registry
 
 # The tests start many programs: without bytecode, each would compile Temporal's SDK and all of Wakeful again.

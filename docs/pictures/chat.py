@@ -17,7 +17,7 @@ from pydantic import JsonValue
 from pyte.screens import Char
 
 from docs.pictures.take import FOLDER, SHARPNESS, TIMEOUT_SECONDS, Browser, Params, chromium, chromium_command
-from tests.support.processes import WAKEFUL, dev_process
+from tests.support.processes import dev_process
 from tests.support.terminal import ALT_ENTER, COLUMNS, ENTER, Terminal, terminal
 from wakeful.cli.process import run_and_leave
 
@@ -50,7 +50,7 @@ async def take() -> None:
     command = chromium_command()
     async with dev_process("--app", "docs.pictures.chat_app:registry") as where:
         options = ("--thread", "coffee-bar", "--address", where["address"])
-        async with terminal(WAKEFUL, "chat", "buyer", *options) as seen:
+        async with terminal("chat", "buyer", *options) as seen:
             await talk(seen)
             page = PAGE.format(rows="\n".join(row(seen, number) for number in range(ROWS_SHOWN)))
             keep(FOLDER / "chat.cast", recording(seen))

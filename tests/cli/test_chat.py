@@ -5,7 +5,6 @@ The model is the fake provider, which says as much of an answer as a test lets i
 
 import asyncio
 import json
-import os
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
@@ -16,10 +15,10 @@ from tests.support.fake_provider.asked import Asked
 from tests.support.fake_provider.script import Answer, Call, Hold
 from tests.support.fake_provider.server import FakeProvider
 from tests.support.journal import Journal
-from tests.support.processes import ROOT, WAKEFUL
+from tests.support.processes import wakeful
 from tests.support.provider_app import AGENT, CAREFUL, HELPER, QUEUE
 from tests.support.terminal import ALT_ENTER, CTRL_C, CTRL_D, CTRL_O, ENTER, TAB, Terminal, terminal
-from tests.support.waiting import BOUND_SECONDS, until, until_status
+from tests.support.waiting import until, until_status
 from wakeful import RunStatus
 from wakeful.client.client import Client
 
@@ -36,7 +35,7 @@ def chatting(
     address: str, thread_id: str, *, agent: str = AGENT, queue: str = QUEUE
 ) -> AbstractAsyncContextManager[Terminal]:
     options = ["--thread", thread_id, "--task-queue", queue]
-    return terminal(WAKEFUL, "chat", agent, *options, TEMPORAL_ADDRESS=address)
+    return terminal("chat", agent, *options, TEMPORAL_ADDRESS=address)
 
 
 def is_ready(seen: Terminal) -> bool:
@@ -402,7 +401,7 @@ async def test_commands_begin_with_a_slash(address: str, provider: FakeProvider,
 @pytest.mark.integration
 async def test_no_color_turns_colours_off(address: str, provider: FakeProvider, thread_id: str) -> None:
     provider.always(Answer("Hello."))
-    command = (WAKEFUL, "chat", AGENT, "--thread", thread_id, "--task-queue", QUEUE)
+    command = ("chat", AGENT, "--thread", thread_id, "--task-queue", QUEUE)
     async with terminal(*command, TEMPORAL_ADDRESS=address, NO_COLOR="1") as seen:
         await seen.until(is_ready)
         seen.type("Hi." + ENTER)
@@ -413,18 +412,9 @@ async def test_no_color_turns_colours_off(address: str, provider: FakeProvider, 
 
 async def piped(address: str, text: str, *options: str) -> tuple[str, str]:
     """What the chat prints of this input, without a terminal."""
-    process = await asyncio.create_subprocess_exec(
-        *(WAKEFUL, "chat", AGENT, "--task-queue", QUEUE, *options),
-        cwd=ROOT,
-        env={**os.environ, "TEMPORAL_ADDRESS": address},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    async with asyncio.timeout(BOUND_SECONDS):
-        out, err = await process.communicate(text.encode())
-    assert process.returncode == 0, err.decode()
-    return out.decode(), err.decode()
+    ran = await wakeful("chat", AGENT, "--task-queue", QUEUE, *options, address=address, stdin=text)
+    assert ran.code == 0, ran.err
+    return ran.out, ran.err
 
 
 @pytest.mark.integration

@@ -13,7 +13,7 @@ from temporalio.client import WorkflowExecutionStatus
 from typer.testing import CliRunner
 
 from tests.support.app import registry
-from tests.support.processes import ROOT, WAKEFUL, dev_process, wakeful
+from tests.support.processes import ROOT, dev_process, running, wakeful
 from tests.support.waiting import BOUND_SECONDS, until
 from wakeful import RunStatus
 from wakeful.cli.app import COMMANDS, app, load_command
@@ -408,15 +408,13 @@ async def test_dev_says_where_it_is_in_one_json_line_and_stops_on_ctrl_c(tmp_pat
     ],
 )
 async def test_dev_suggests_words_that_its_agents_understand(options: list[str], says: str) -> None:
-    process = await asyncio.create_subprocess_exec(
-        *(WAKEFUL, "dev", "--port", "0", "--ui-port", "0", *options), cwd=ROOT, stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    async with asyncio.timeout(BOUND_SECONDS):
-        while not (line := (await process.stdout.readline()).decode()).startswith("In another terminal:"):
+    command = ("dev", "--port", "0", "--ui-port", "0", *options)
+    async with running(*command) as program, asyncio.timeout(BOUND_SECONDS):
+        assert program.stdout is not None
+        while not (line := (await program.stdout.readline()).decode()).startswith("In another terminal:"):
             assert line, "it has ended"
-        process.send_signal(signal.SIGINT)
-        await process.communicate()
+        program.send_signal(signal.SIGINT)
+        await program.communicate()
     assert line.rstrip().endswith(says)
 
 

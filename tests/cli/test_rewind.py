@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.support.processes import WAKEFUL, wakeful
+from tests.support.processes import wakeful
 from tests.support.terminal import ENTER, terminal
 from wakeful.cli.terminal.rewind_lines import SIDE_EFFECTS, plan_lines, rewound_lines
 from wakeful.client.branching.reset_points import ResetPoint
@@ -35,7 +35,7 @@ async def test_a_program_must_confirm_with_yes(client: Client, address: str, thr
 @pytest.mark.integration
 async def test_a_person_is_asked_to_confirm(client: Client, address: str, thread_id: str) -> None:
     await client.run("tester", "add", thread_id=thread_id)
-    command = (WAKEFUL, "rewind", thread_id, "--to", "1")
+    command = ("rewind", thread_id, "--to", "1")
     async with terminal(*command, TEMPORAL_ADDRESS=address) as shown:
         assert "undone     step 2, 1 message" in await shown.until("Rewind? [y/N]")
         shown.type(f"n{ENTER}")

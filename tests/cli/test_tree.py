@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import shlex
 import signal
 from collections.abc import AsyncIterator
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 from temporalio.client import Client as TemporalClient
 
-from tests.support.processes import ROOT, WAKEFUL, wakeful
+from tests.support.processes import running, wakeful
 from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.cli.terminal.render import event_lines
@@ -180,36 +179,27 @@ async def test_a_watched_tree_is_a_json_line_a_change_until_the_root_has_ended(
     client: Client, address: str, thread_id: str
 ) -> None:
     root = await stand(client.temporal, thread_id, Part(id=thread_id, view=view_of(thread_id, "support")))
-    process = await asyncio.create_subprocess_exec(
-        *(WAKEFUL, "tree", thread_id, "--watch", "--json"),
-        cwd=ROOT,
-        env={**os.environ, "TEMPORAL_ADDRESS": address},
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    async with asyncio.timeout(BOUND_SECONDS):
-        assert json.loads(await process.stdout.readline())["status"] == "running"
+    command = ("tree", thread_id, "--watch", "--json")
+    async with running(*command, address=address) as program, asyncio.timeout(BOUND_SECONDS):
+        assert program.stdout is not None
+        assert json.loads(await program.stdout.readline())["status"] == "running"
         await root.signal("say", view_of(thread_id, "support", RunStatus.DONE))
-        assert json.loads(await process.stdout.readline())["status"] == "done"
-        assert await process.wait() == 0
+        assert json.loads(await program.stdout.readline())["status"] == "done"
+        assert await program.wait() == 0
     await root.terminate()
 
 
 async def test_ctrl_c_leaves_a_watched_tree_quietly(client: Client, address: str, thread_id: str) -> None:
     root = await stand(client.temporal, thread_id, Part(id=thread_id, view=view_of(thread_id, "support")))
-    process = await asyncio.create_subprocess_exec(
-        *(WAKEFUL, "tree", thread_id, "--watch"),
-        cwd=ROOT,
-        env={**os.environ, "TEMPORAL_ADDRESS": address},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    async with asyncio.timeout(BOUND_SECONDS):
-        assert "running  support" in (await process.stdout.readline()).decode()
-        process.send_signal(signal.SIGINT)
-        _, err = await process.communicate()
-    assert (process.returncode, err) == (130, b"")
+    async with (
+        running("tree", thread_id, "--watch", address=address, errors=asyncio.subprocess.PIPE) as program,
+        asyncio.timeout(BOUND_SECONDS),
+    ):
+        assert program.stdout is not None
+        assert "running  support" in (await program.stdout.readline()).decode()
+        program.send_signal(signal.SIGINT)
+        _, err = await program.communicate()
+    assert (program.returncode, err) == (130, b"")
     await root.terminate()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.fake_provider.script import Answer, Call, Hold
 from tests.support.fake_provider.server import FakeProvider
-from tests.support.processes import ROOT, WAKEFUL, wakeful
+from tests.support.processes import ROOT, WAKEFUL, running, wakeful
 from tests.support.provider_app import AGENT, HELPER, QUEUE
 from tests.support.terminal import CTRL_C, terminal
 from tests.support.waiting import BOUND_SECONDS, until_status
@@ -61,21 +61,17 @@ async def test_an_after_that_is_no_number_is_one_clear_line(client: Client, addr
 
 async def test_ctrl_c_leaves_and_prints_how_to_continue(client: Client, address: str, thread_id: str) -> None:
     await client.start("tester", "approve", thread_id=thread_id)
-    process = await asyncio.create_subprocess_exec(
-        *(WAKEFUL, "watch", thread_id),
-        cwd=ROOT,
-        env={**os.environ, "TEMPORAL_ADDRESS": address},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    async with asyncio.timeout(BOUND_SECONDS):
-        while b"suspended" not in await process.stdout.readline():
+    async with (
+        running("watch", thread_id, address=address, errors=asyncio.subprocess.PIPE) as program,
+        asyncio.timeout(BOUND_SECONDS),
+    ):
+        assert program.stdout is not None
+        while b"suspended" not in await program.stdout.readline():
             pass
-        process.send_signal(signal.SIGINT)
-        _, err = await process.communicate()
+        program.send_signal(signal.SIGINT)
+        _, err = await program.communicate()
     last = (await client.events(thread_id)).last
-    assert (process.returncode, err.decode()) == (
+    assert (program.returncode, err.decode()) == (
         130,
         f"continue with:  wakeful watch --after {last} {thread_id}\n",
     )
@@ -95,7 +91,7 @@ async def test_sub_agents_are_printed_under_their_paths(
     (child,) = {line.split(":")[0].strip() for line in ran.out.splitlines() if line.startswith(f"  {thread_id}/")}
     assert f"  {child}:   I have helped." in ran.out.splitlines()
     assert ran.out.index("I have helped.") < ran.out.index(f"✓ agent_run_{HELPER}")
-    async with terminal(WAKEFUL, "watch", thread_id, "--descendants", TEMPORAL_ADDRESS=address) as seen:
+    async with terminal("watch", thread_id, "--descendants", TEMPORAL_ADDRESS=address) as seen:
         assert await seen.ended() == 0
         shown = await seen.until("■ natural")
         assert f"  {child}\n  > Help.\n  · thinking\n    I have helped.\n" in shown
@@ -107,7 +103,7 @@ async def test_a_watched_answer_is_seen_before_it_is_whole(
     rest = asyncio.Event()
     provider.will(Answer("Once upon a time there was a worker.", chunk=4, faults=(Hold(3, rest),)))
     await talkers.start(AGENT, "Tell.", thread_id=thread_id)
-    async with terminal(WAKEFUL, "watch", thread_id, TEMPORAL_ADDRESS=address) as seen:
+    async with terminal("watch", thread_id, TEMPORAL_ADDRESS=address) as seen:
         shown = await seen.until("Once upon a")
         assert "worker" not in shown
         rest.set()
@@ -120,7 +116,7 @@ async def test_a_run_at_a_terminal_is_live_and_prints_its_answer_once(
 ) -> None:
     rest = asyncio.Event()
     provider.will(Answer("Once upon a time there was a worker.", chunk=4, faults=(Hold(3, rest),)))
-    command = (WAKEFUL, "run", AGENT, "Tell.", "--thread", thread_id, "--task-queue", QUEUE)
+    command = ("run", AGENT, "Tell.", "--thread", thread_id, "--task-queue", QUEUE)
     async with terminal(*command, TEMPORAL_ADDRESS=address) as seen:
         await seen.until("Once upon a")
         rest.set()
@@ -131,7 +127,7 @@ async def test_a_run_at_a_terminal_is_live_and_prints_its_answer_once(
 
 @pytest.mark.integration
 async def test_a_missing_worker_is_reported(client: Client, address: str, thread_id: str) -> None:
-    command = (WAKEFUL, "run", "tester", "hi", "--thread", thread_id, "--task-queue", "no-worker")
+    command = ("run", "tester", "hi", "--thread", thread_id, "--task-queue", "no-worker")
     async with terminal(*command, TEMPORAL_ADDRESS=address) as seen:
         await seen.until("! no worker answers on task queue 'no-worker'; waiting")
         seen.type(CTRL_C)

@@ -7,6 +7,7 @@ from temporalio.client import Client as TemporalClient
 from temporalio.service import RPCError
 
 from tests.support.app import registry
+from tests.support.app.walking import STEPS
 from tests.support.processes import wakeful
 from tests.support.waiting import until, until_status
 from wakeful.client.client import Client
@@ -19,7 +20,7 @@ EVENTS = {"one execution": 2000, "several executions": 40}
 
 
 async def walked(client: Client, thread_id: str, *, events: int) -> None:
-    """Thirteen steps, each of which but the last paces once."""
+    """Sixteen steps, each of which but the last paces once."""
     settings = WorkerSettings(task_queue=thread_id, history_budget=HistoryBudget(events=events), sweep_interval=None)
     async with running_worker(client.temporal, registry, settings):
         await client.run("walker", "walk", thread_id=thread_id)
@@ -120,5 +121,5 @@ async def test_show_prints_a_past_step(temporal: TemporalClient, thread_id: str)
     missing = await wakeful("show", thread_id, "--at", "99", address=address)
     assert (missing.code, missing.err) == (
         1,
-        f"wakeful: thread {thread_id!r} has 30 steps, so there is no step 99\n",
+        f"wakeful: thread {thread_id!r} has {STEPS} steps, so there is no step 99\n",
     )

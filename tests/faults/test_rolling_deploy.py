@@ -13,7 +13,7 @@ import pytest
 from temporalio.client import Client as TemporalClient
 
 from tests.support.journal import Journal
-from tests.support.processes import worker_process
+from tests.support.processes import Program, worker_process
 from wakeful.client.client import Client
 from wakeful.contract.missing import NOT_ON_THIS_WORKER
 from wakeful.contract.runs import RunResult
@@ -32,7 +32,7 @@ async def test_no_run_ends_because_a_deploy_adds_an_agent_tools_and_a_plugin(
     load = Load(Client(temporal, task_queue=thread_id), thread_id)
     address, path = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
 
-    async def start(workers: AsyncExitStack, release: str) -> asyncio.subprocess.Process:
+    async def start(workers: AsyncExitStack, release: str) -> Program:
         app = f"tests.faults.rolling_app:{release}"
         return await workers.enter_async_context(worker_process(address, thread_id, path, app=app))
 

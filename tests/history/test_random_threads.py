@@ -1,7 +1,7 @@
 """What a reader makes of history is what a worker answers, for every query and execution of random threads.
 
-`make test` checks a few threads and `make faults` 200; to check more, set `WAKEFUL_READER_RUNS` and run pytest on this
-file. `WAKEFUL_READER_SEED` makes other threads.
+`make test` checks a tree of threads that continue as new, and `make faults` 200; to check more, set
+`WAKEFUL_READER_RUNS` and run pytest on this file. `WAKEFUL_READER_SEED` makes other threads.
 """
 
 import asyncio
@@ -23,7 +23,9 @@ CONCURRENT = 4
 SMALL_BUDGET = HistoryBudget(events=40)
 
 
-@pytest.mark.parametrize("budget", [HistoryBudget(), SMALL_BUDGET], ids=["whole", "continued"])
+@pytest.mark.parametrize(
+    "budget", [pytest.param(HistoryBudget(), marks=pytest.mark.faults), SMALL_BUDGET], ids=["whole", "continued"]
+)
 async def test_a_reader_gives_every_answer_of_a_worker(
     temporal: TemporalClient, thread_id: str, budget: HistoryBudget
 ) -> None:

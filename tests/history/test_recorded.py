@@ -34,7 +34,7 @@ from wakeful.loop.thread.views import carryover, status_view, visible_messages
 
 RECORDED = sorted(HISTORIES.glob("*.json"))
 PAYLOADS = Payloads(pydantic_data_converter)
-PARTS = 4
+PARTS = 2
 """Parts of each history that are read on their own."""
 
 

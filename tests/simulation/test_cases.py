@@ -14,6 +14,7 @@ def test_a_known_defect_stays_fixed(case: Case) -> None:
     case.play()
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("case", [case for case in EVERY if case.mutant], ids=lambda case: case.play.__name__)
 def test_a_case_shows_its_defect(case: Case) -> None:
     with BY_NAME[case.mutant].apply(), pytest.raises(Exception) as caught:

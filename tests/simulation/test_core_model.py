@@ -51,11 +51,11 @@ def history_in(path: Path) -> tuple[str, str, Sequence[HistoryEvent]]:
 # -- recorded histories ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strict", [False, True], ids=["as core compares", "strictly"])
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-def test_a_recorded_history_replays_on_the_model(path: Path, strict: bool) -> None:
+def test_a_recorded_history_replays_on_the_model(path: Path) -> None:
+    """With equal inputs, which core does not compare."""
     workflow_id, run_id, history = history_in(path)
-    replayed(workflow_id, run_id, history, WORKFLOWS, CONVERTER, strict=strict).evict()
+    replayed(workflow_id, run_id, history, WORKFLOWS, CONVERTER, strict=True).evict()
 
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)

@@ -18,7 +18,7 @@ from tests.simulation.judge import CHANGED, RealCore, Replay, difference, judge,
 from tests.simulation.schedule import run
 from tests.simulation.world import World
 
-SCHEDULES = 6
+SCHEDULES = 3
 STEPS = 50
 
 ACTIVITY = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED

@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.minimise import minimised
 from tests.simulation.schedule import Result, repeat, run
 
-SCHEDULES = int(os.environ.get("WAKEFUL_SCHEDULES", "24"))
+SCHEDULES = int(os.environ.get("WAKEFUL_SCHEDULES", "12"))
 SHARES = 12
 
 

@@ -1,4 +1,4 @@
-"""A terminal with a program in it: a test reads an emulated screen, and types keys as a person does.
+"""A terminal with `wakeful` in it: a test reads an emulated screen, and types keys as a person does.
 
 The emulator is fed each byte as it arrives, so a test can see the screen at any moment.
 """
@@ -8,7 +8,6 @@ import contextlib
 import fcntl
 import os
 import pty
-import signal
 import struct
 import termios
 import time
@@ -16,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pyte
 
-from tests.support.processes import ROOT
+from tests.support.processes import Program
 from tests.support.waiting import BOUND_SECONDS
 
 COLUMNS, ROWS = 100, 40
@@ -42,7 +41,7 @@ class _EmulatedScreen(pyte.HistoryScreen):
 class Terminal:
     """The near side of a pseudo-terminal."""
 
-    def __init__(self, fd: int, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, fd: int, process: Program) -> None:
         self.process = process
         self.raw: list[tuple[float, bytes]] = []
         """Every byte with its time: a recording."""
@@ -110,33 +109,17 @@ class Terminal:
 
 
 @contextlib.asynccontextmanager
-async def terminal(*command: str, **environ: str) -> AsyncIterator[Terminal]:
-    """Run a program in a terminal of its own. It is killed in the end, if it still runs."""
+async def terminal(*args: str, **environ: str) -> AsyncIterator[Terminal]:
+    """Run the `wakeful` command in a terminal of its own. It is killed in the end, if it still runs."""
     near, far = pty.openpty()
     fcntl.ioctl(far, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        cwd=ROOT,
-        env={**plain, "TERM": "xterm-256color", **environ},
-        stdin=far,
-        stdout=far,
-        stderr=far,
-        preexec_fn=lambda: _own(far),
-    )
-    os.close(far)
-    shown = Terminal(near, process)
+    env = {**plain, "TERM": "xterm-256color", **environ}
+    shown = Terminal(near, Program(args, env, os.dup(far), os.dup(far), far))
     try:
         yield shown
     finally:
         shown.close()
-        if process.returncode is None:
-            process.send_signal(signal.SIGKILL)
-            await process.wait()
+        shown.process.kill()
+        await shown.process.wait()
         os.close(near)
-
-
-def _own(terminal: int) -> None:
-    """Make it the controlling terminal of the program, so that Ctrl-C sends it a signal."""
-    os.setsid()
-    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)

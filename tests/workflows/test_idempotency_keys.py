@@ -15,8 +15,8 @@ from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.messages import Role, ToolCall
 from wakeful.worker import WorkerSettings, running_worker
 
-BILLS = 30
-RESTART_AFTER = 18
+BILLS = 14
+RESTART_AFTER = 8
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ async def test_each_call_has_its_own_key_although_the_worker_knows_only_a_part_o
     window = ContextPolicy(max_context_tokens=12_000, max_output_tokens=1_000)
     agent = Agent(id="a", model="m", tools=[payments.tool()], max_rounds=2 * BILLS, context=window)
     registry = Registry(agents=[agent], models={"m": Forgetful(id)})
-    budget = HistoryBudget(events=100, bytes=300_000)
+    budget = HistoryBudget(events=50, bytes=150_000)
     settings = WorkerSettings(task_queue=thread_id, sweep_interval=None, history_budget=budget)
     client = Client(temporal, task_queue=thread_id)
     async with running_worker(temporal, registry, settings):

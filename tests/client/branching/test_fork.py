@@ -362,7 +362,7 @@ async def test_the_example_in_the_docs_runs(temporal: TemporalClient, thread_id:
     section = (ROOT / "docs/forking.md").read_text().partition("## Fork\n")[2].partition("\n## ")[0]
     (block,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     async with a_worker(temporal, thread_id, BUDGETS["usual"]) as client:
-        await client.run("walker", "walk", thread_id="trip-7")
+        await client.run("walker", "stroll", thread_id="trip-7")
         scope: dict[str, object] = {"client": client}
         code = compile(block, "docs/forking.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         await eval(code, scope)

@@ -145,7 +145,7 @@ def test_an_answer_that_only_grows_is_never_reset(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_any_checkpoints_before_any_answer_end_with_what_is_in_history(data: st.DataObject) -> None:
     """B-111: attempts that restarted, answers that a hook rewrote, and incomplete calls that were dropped."""
     came = [

@@ -195,7 +195,7 @@ def check_rewound(records: list[EventRecord], stored: list[EventRecord]) -> None
     assert retained == stored
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("share", [0.1, 0.9])
 async def test_a_watcher_follows_a_thread_that_is_reset(client: Client, thread_id: str, share: float) -> None:
     """It yields which events are retained, and then those that replace the others."""
     await client.start("tester", "approve", thread_id=thread_id, mode=ThreadMode.THREAD)

@@ -4,7 +4,7 @@ from tests.support.app.basic import Recording
 from tests.support.app.gated import pay
 from wakeful import Agent, Behavior, PermissionPolicy, Rule, StateKey, ToolContext, call, say, tool
 
-STEPS = 30
+STEPS = 16
 FLOOD = 90_000
 """Characters of a result: three such results fit into a fork's carryover, and a fourth does not."""
 
