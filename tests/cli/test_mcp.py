@@ -1,6 +1,10 @@
 """`wakeful mcp` tries a server; the page's example does what the page shows."""
 
 import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.client import Client as TemporalClient
@@ -8,6 +12,7 @@ from temporalio.client import Client as TemporalClient
 from tests.support.mcp_app import COMMAND
 from tests.support.processes import ROOT, wakeful
 from tests.support.waiting import until
+from wakeful import Registry
 from wakeful.client.client import Client
 from wakeful.worker import WorkerSettings, load_registry, running_worker
 
@@ -70,3 +75,20 @@ async def test_the_pages_example_books_a_seat(temporal: TemporalClient, thread_i
         assert ticket.pending.id == "2-1"
         await client.decide(thread_id, ticket.pending.id, "resume", result={"seat": "12A"})
         assert (await client.result(thread_id)).response == "booked seat 12A to Rome"
+
+
+def test_the_registry_of_the_page_is_valid_in_code_and_in_a_file(tmp_path: Path) -> None:
+    """B-830"""
+    (code,) = re.findall(r"```python\n(from wakeful.*?|import sys\n.*?)```", PAGE, re.DOTALL)[:1]
+    found: dict[str, Any] = {}
+    exec(compile(code, "docs/mcp.md", "exec"), found)
+    (toml,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "clerk.toml").write_text(toml)
+    in_file = Registry(agent_files=[tmp_path])
+    for registry in (found["registry"], in_file):
+        assert [server.name for server in registry.mcp_servers_of("clerk")] == ["trains", "maps"]
+
+
+def test_a_worker_without_mcp_servers_does_not_import_the_sdk() -> None:
+    code = "import sys, wakeful.worker; sys.exit('mcp' in sys.modules or 'httpx2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
