@@ -160,7 +160,7 @@ async def test_without_a_worker_the_decision_waits_in_history(
     settings = WorkerSettings(task_queue=thread_id)
     async with running_worker(temporal, registry, settings):
         await start_waiting(client, thread_id)
-    ran = await wakeful("approve", f"{thread_id}/1-1", address=address, WAKEFUL_QUERY_TIMEOUT="1")
+    ran = await wakeful("approve", f"{thread_id}/1-1", address=address)
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith(f'sent      {thread_id}/1-1: approve(what="launch") (no worker has handled the decision')
     async with running_worker(temporal, registry, settings):

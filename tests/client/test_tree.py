@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 
 import pytest
 from temporalio.client import Client as TemporalClient
 
 from tests.support.stand_ins import Part, asking_call, delegate_call, stand, stand_ins, view_of
 from tests.support.waiting import BOUND_SECONDS
+from wakeful.client import statuses
 from wakeful.client.client import Client
 from wakeful.client.tree import KnownThread, NodeKind, TreeNode, build_tree, waiting_phrase
 from wakeful.client.undelivered import read_undelivered
@@ -182,12 +184,15 @@ async def test_a_run_that_was_terminated_waits_for_nothing(client: Client, threa
     await root.terminate()
 
 
-async def test_without_a_worker_a_tree_has_what_temporal_lists(temporal: TemporalClient, thread_id: str) -> None:
+async def test_without_a_worker_a_tree_has_what_temporal_lists(
+    temporal: TemporalClient, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = Client(temporal, task_queue=thread_id)
     async with stand_ins(temporal, thread_id):
         root = await stand(temporal, thread_id, sample_tree(thread_id))
         await client.handle(f"{thread_id}/writer-2").result()
         await read(client, thread_id, lambda tree: sum(node.status is RunStatus.DONE for node in tree.walk()) == 1)
+    monkeypatch.setattr(statuses, "QUERY_TIMEOUT", timedelta(seconds=0.5))
     tree = await client.tree(thread_id)
     reason = f"no worker answers on task queue {thread_id!r}, and its history does not replay here, at event 5"
     assert {node.thread_id.removeprefix(thread_id): (node.status, node.unknown) for node in tree.walk()} == {

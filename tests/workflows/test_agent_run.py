@@ -293,7 +293,9 @@ async def test_retries_end_with_the_last_error_if_the_agent_has_no_patience(
     temporal: TemporalClient, thread_id: str
 ) -> None:
     failing = Failing(ProviderErrorKind.OVERLOADED, failures=99)
-    async with worker_with(temporal, thread_id, failing, RetryPolicy(patience_secs=0, backoff_base_ms=1)) as client:
+    async with worker_with(
+        temporal, thread_id, failing, RetryPolicy(patience_secs=0, overloaded_backoff_base_ms=1)
+    ) as client:
         result = await client.run("solo", "hello", thread_id=thread_id)
     assert result.termination == Errored(value="inference failed: failure 3", code="overloaded")
 
