@@ -73,6 +73,9 @@ CASES = {
 }
 
 ELSEWHERE = {
+    "a2a": "it serves until it is stopped",
+    "agents": "it connects to no namespace",
+    "mcp": "it serves until it is stopped, or connects to no namespace",
     "demo": "it has a server and a client of its own",
     "doctor": "test_the_doctor_says_that_threads_cannot_be_decoded",
     "dev": "test_dev_serves_its_own_server_with_the_factory",

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from wakeful.contract.agents import ModelBinding, ResolvedAgent
-from wakeful.contract.remote import Endpoint, Secret
+from wakeful.contract.remote import Endpoint, RemoteState, Secret
 
 
 @pytest.mark.parametrize("places", [{}, {"env": "A", "file": "b"}])
@@ -38,3 +38,11 @@ def test_a_recorded_endpoint_ignores_settings_of_a_newer_release() -> None:
     written = agent.model_dump(mode="json")
     written["endpoint"]["of_tomorrow"] = 1
     assert ResolvedAgent.model_validate(written) == agent
+
+
+def test_a_remote_task_is_at_work_interrupted_or_ended() -> None:
+    """B-629"""
+    at_work = {state for state in RemoteState if state.is_at_work}
+    interrupted = {state for state in RemoteState if state.is_interrupted}
+    assert at_work == {RemoteState.SUBMITTED, RemoteState.WORKING}
+    assert interrupted == {RemoteState.INPUT_REQUIRED, RemoteState.AUTH_REQUIRED}

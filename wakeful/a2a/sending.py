@@ -3,15 +3,15 @@
 import time
 from dataclasses import dataclass
 
-from a2a.types import Message, Task
+from a2a.types import Message, Task, TaskState, TaskStatus
 from a2a.utils.errors import InvalidParamsError, TaskNotFoundError, UnsupportedOperationError
 
 from wakeful.a2a.answering import chosen_call, decision_of
 from wakeful.a2a.parts import blocks_of
-from wakeful.a2a.projection import TreeRecord
+from wakeful.a2a.projection import TreeRecord, WaitingCall
 from wakeful.a2a.reading import FoundTask, NotShared, TaskReader
 from wakeful.a2a.task_ids import context_id, thread_of
-from wakeful.a2a.tasks import INTERRUPTED, SETTLED, TERMINAL, TaskRef, waiting_task
+from wakeful.a2a.tasks import INTERRUPTED, SETTLED, TERMINAL, TaskRef, task_of, waiting_task
 from wakeful.client.client import Client
 from wakeful.contract import messages
 from wakeful.contract.errors import DecisionRefused, NoAnswer
@@ -22,13 +22,13 @@ from wakeful.contract.runs import Adapter, OnBusy
 
 @dataclass
 class Turn:
-    """What a client waits for: a task, with what was read of its thread before its message was sent."""
+    """What a client waits for: a task, with what was read of its thread."""
 
     tree: TreeRecord
     ref: TaskRef
     task: Task
     is_over: bool = False
-    """The message was sent before, and has been answered."""
+    """There is nothing to wait for: the task has ended, or asks something."""
 
 
 class Sender:
@@ -89,10 +89,18 @@ class Sender:
                 f"task {message.task_id!r} has ended: send the message to its context, without a task id"
             )
         if state in INTERRUPTED:
-            await self._decide(tree, message)
-        else:
-            await self._steer(tree, found, message, live=live)
+            return await self._answered(found, await self._decide(tree, message))
+        await self._steer(tree, found, message, live=live)
         return Turn(tree, found.ref, found.task)
+
+    async def _answered(self, found: FoundTask, call: WaitingCall) -> Turn:
+        """The task after an answer: it works, also while no worker has read the answer, and asks nothing twice."""
+        tree = await self._reader.tree(found.ref.thread_id, with_ended=True) or TreeRecord(found.ref.thread_id)
+        task = task_of(tree, found.ref) or found.task
+        if call not in tree.waiting():
+            return Turn(tree, found.ref, task, is_over=task.status.state in SETTLED)
+        task.status.CopyFrom(TaskStatus(state=TaskState.TASK_STATE_WORKING, timestamp=task.status.timestamp))
+        return Turn(tree, found.ref, task)
 
     async def _shared_tree(self, thread_id: str) -> TreeRecord | None:
         try:
@@ -114,7 +122,7 @@ class Sender:
                 return True
         return False
 
-    async def _decide(self, tree: TreeRecord, message: Message) -> None:
+    async def _decide(self, tree: TreeRecord, message: Message) -> WaitingCall:
         call = chosen_call(tree.waiting(), message)
         decision = decision_of(call.ticket, message)
         try:
@@ -123,6 +131,7 @@ class Sender:
             raise InvalidParamsError(f"the answer was refused: {error.reason}") from error
         except NoAnswer:
             pass  # it is in history, and a worker will apply it
+        return call
 
     async def _steer(self, tree: TreeRecord, found: FoundTask, message: Message, *, live: bool) -> None:
         run = tree.root.run_of(found.ref.message_id)
