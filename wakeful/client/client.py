@@ -23,7 +23,7 @@ from wakeful.client.deletion.delete import DeleteReceipt, delete_thread
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.reader import why
 from wakeful.client.schedules import Schedules
-from wakeful.client.start import Handle, check_thread_id, rejecting_invalid, start_thread, wait_for_result
+from wakeful.client.start import Handle, check_thread_id, rejecting_invalid, start_thread, wait_for_last_result
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.thread_runs import ThreadRun, read_runs
 from wakeful.client.tree import TreeNode
@@ -349,9 +349,13 @@ class Client:
         return Answer(thread_id=thread_id, message_id=id, output=parsed, result=result)
 
     async def result(self, thread_id: str) -> RunResult:
-        """Wait for the result of the thread's run, also if the thread is rewound meanwhile."""
+        """Wait until the thread has nothing more to do, and return the result of its newest run.
+
+        In `run` mode that is its only run, also if the thread is rewound meanwhile. In `thread` mode the thread stays
+        open: if it is idle, this returns the result of the last finished run at once; `runs` has all of them.
+        """
         with decoding(self.temporal.data_converter, f"the result of thread {thread_id!r}"):
-            return await wait_for_result(self.reader, thread_id)
+            return await wait_for_last_result(self._watch_context(), thread_id)
 
     async def runs(self, thread_id: str, *, limit: int | None = None) -> list[ThreadRun]:
         """The runs of the thread, the newest last, each with its result; those under way have none.
