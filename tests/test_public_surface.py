@@ -185,6 +185,7 @@ EXPORTS = [
     "ThreadMode",
     "ThreadNotFound",
     "ThreadRun",
+    "ThreadSummary",
     "Timeout",
     "TokenBudget",
     "Tool",

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from wakeful.client.deletion.delete import DeleteReceipt
     from wakeful.client.diagnosis.causes import Diagnosis
     from wakeful.client.thread_runs import ThreadRun
+    from wakeful.client.threads import ThreadSummary
     from wakeful.client.tree import TreeNode
     from wakeful.connection import connect
     from wakeful.contract.agents import HistoryBudget, RetryPolicy, ToolMode
@@ -332,6 +333,7 @@ __all__ = [
     "ThreadMode",
     "ThreadNotFound",
     "ThreadRun",
+    "ThreadSummary",
     "Timeout",
     "TokenBudget",
     "Tool",
@@ -396,6 +398,7 @@ _EXPORTS = {
     "wakeful.client.deletion.delete": "DeleteReceipt",
     "wakeful.client.diagnosis.causes": "Diagnosis",
     "wakeful.client.thread_runs": "ThreadRun",
+    "wakeful.client.threads": "ThreadSummary",
     "wakeful.client.tree": "TreeNode",
     "wakeful.connection": "connect",
     "wakeful.contract.agents": "HistoryBudget RetryPolicy ToolMode",

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal, Self, TypeVar, overload
 
 from pydantic import JsonValue, TypeAdapter
@@ -26,6 +26,7 @@ from wakeful.client.schedules import Schedules
 from wakeful.client.start import Handle, check_thread_id, rejecting_invalid, start_thread, wait_for_last_result
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.thread_runs import ThreadRun, read_runs
+from wakeful.client.threads import ThreadFilter, ThreadSummary, list_threads, time_of
 from wakeful.client.tree import TreeNode
 from wakeful.client.tree_reader import TreeReader
 from wakeful.client.wake import WakeSignal, signal_or_wake
@@ -52,7 +53,7 @@ from wakeful.contract.requests import (
     Submission,
     WithdrawRequest,
 )
-from wakeful.contract.runs import Adapter, OnBusy, OnError, Priority, RunResult, ThreadMode
+from wakeful.contract.runs import Adapter, OnBusy, OnError, Priority, RunResult, RunStatus, ThreadMode
 from wakeful.contract.state import StateView
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, PermissionsView, QueuedMessage, StatusView
@@ -434,6 +435,52 @@ class Client:
         if after or descendants:
             raise CallerError("a stream that begins with a snapshot has no `after`, and is of one thread")
         return watch_from_snapshot(context, thread_id, live=live)
+
+    def threads(
+        self,
+        *,
+        agent_id: str | None = None,
+        status: RunStatus | str | None = None,
+        outcome: str | None = None,
+        tenant: str | None = None,
+        user: str | None = None,
+        is_open: bool | None = None,
+        started_after: datetime | timedelta | None = None,
+        started_before: datetime | timedelta | None = None,
+        subagents: bool = False,
+        query: str | None = None,
+        details: bool = False,
+        limit: int | None = None,
+    ) -> AsyncIterator[ThreadSummary]:
+        """The threads of this namespace that meet all conditions: open ones first, the newest first.
+
+        It reads Temporal's visibility, page by page as you iterate, and no thread; visibility lags behind by a moment.
+
+        Args:
+            status: of the newest run: `created`, `running`, `waiting` or `done`.
+            outcome: how the newest run ended: `natural`, `stopped`, `blocked`, `error` or `cancelled`.
+            user: the user for whom the newest run acts.
+            started_after: of its newest execution: a time, or how long ago.
+            subagents: also list the threads of sub-agents.
+            query: any other condition, as a Temporal list filter; such as on search attributes of your own.
+            details: also read every thread that is listed, for `runs` and `last_line`.
+
+        Raises:
+            CallerError: no run has this status or outcome, or Temporal does not understand `query`.
+        """
+        wanted = ThreadFilter(
+            agent_id=agent_id,
+            status=status,
+            outcome=outcome,
+            tenant=tenant,
+            user=user,
+            is_open=is_open,
+            started_after=time_of(started_after),
+            started_before=time_of(started_before),
+            subagents=subagents,
+            query=query,
+        )
+        return list_threads(self.reader, wanted, details=details, limit=limit)
 
     async def tree(self, thread_id: str) -> TreeNode:
         """The thread's run, with every sub-agent and background task that descends from it.
