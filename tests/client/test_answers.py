@@ -191,8 +191,9 @@ def test_a_run_that_did_not_answer_is_an_error(
 
 
 def test_a_run_that_ended_because_it_has_what_was_wanted_is_an_answer() -> None:
-    wanted = (Stopped(value=StopDetail(code=code)) for code in ("stop_on_tool", "content_match"))
-    for termination in (NaturalEnd(), BehaviorRequested(), *wanted):
+    wanted = [Stopped(value=StopDetail(code=code)) for code in ("stop_on_tool", "content_match")]
+    ends: list[Termination] = [NaturalEnd(), BehaviorRequested(), *wanted]
+    for termination in ends:
         raise_unless_answered("m", result(termination))
 
 
