@@ -178,6 +178,39 @@ async def test_a_message_that_is_withdrawn_has_no_answer(client: Client, thread_
     assert (await client.ask(thread_id, "too late", message_id="m2")).text == "heard too late"
 
 
+async def test_a_message_that_is_undone_or_whose_thread_is_terminated_has_no_answer(
+    client: Client, thread_id: str
+) -> None:
+    await client.ask(thread_id, "hello", agent_id="a")
+    undone = asking(client, thread_id, "work")
+    await STARTED.wait()
+    await client.rewind(thread_id, to=1)
+    with pytest.raises(NotAnswered, match="it was undone: the thread was rewound, or started over"):
+        await undone
+    STARTED.clear()
+    ended = asking(client, thread_id, "work")
+    await STARTED.wait()
+    await client.handle(thread_id).terminate(reason="enough")
+    with pytest.raises(NotAnswered, match="was terminated in Temporal: enough"):
+        await ended
+
+
+async def test_an_idle_thread_has_the_result_of_its_last_run_and_a_busy_one_will_have(
+    client: Client, thread_id: str
+) -> None:
+    await client.send(thread_id, "hello", agent_id="a")
+    assert (await client.result(thread_id)).response == "heard hello"
+    await client.send(thread_id, "work")
+    await STARTED.wait()
+    await client.send(thread_id, "later")
+    waiting = asyncio.create_task(client.result(thread_id))
+    RELEASED.set()
+    assert (await waiting).response == "heard later"
+    [*_, worked, later] = await client.runs(thread_id)
+    assert worked.result is not None
+    assert (worked.result.response, later.result) == ("work done", await client.result(thread_id))
+
+
 async def test_an_answer_that_needs_a_decision_says_so_or_waits(client: Client, thread_id: str) -> None:
     with pytest.raises(DecisionNeeded, match="on_decision='wait'") as needed:
         await client.ask(thread_id, "pay", agent_id="cashier", message_id="m1")
