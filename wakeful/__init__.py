@@ -47,11 +47,15 @@ if TYPE_CHECKING:
     from wakeful.authoring.scripted import ScriptedModel, call, say
     from wakeful.authoring.state import State, StateKey
     from wakeful.authoring.tool import Tool, ToolContext, tool
+    from wakeful.client.answers import Answer
     from wakeful.client.approvals import PendingDecision
+    from wakeful.client.asking import DecisionNeeded
     from wakeful.client.changes import Changed
     from wakeful.client.client import Client
     from wakeful.client.deletion.delete import DeleteReceipt
     from wakeful.client.diagnosis.causes import Diagnosis
+    from wakeful.client.thread_runs import ThreadRun
+    from wakeful.client.threads import ThreadSummary
     from wakeful.client.tree import TreeNode
     from wakeful.connection import connect
     from wakeful.contract.agents import HistoryBudget, RetryPolicy, ToolMode
@@ -68,9 +72,15 @@ if TYPE_CHECKING:
         DiscoveryFailed,
         MessageRefused,
         NoAnswer,
+        NotAnswered,
         OtherTenant,
+        OutputMismatch,
         ProviderError,
         ProviderErrorKind,
+        RunBlocked,
+        RunCancelled,
+        RunFailed,
+        RunStopped,
         ThreadBusy,
         ThreadExists,
         ThreadExpired,
@@ -172,6 +182,7 @@ __all__ = [
     "AfterToolExecute",
     "Agent",
     "AllowText",
+    "Answer",
     "AnthropicMessages",
     "AzureOpenAIChat",
     "AzureOpenAIResponses",
@@ -197,6 +208,7 @@ __all__ = [
     "ContextTarget",
     "Decision",
     "DecisionAction",
+    "DecisionNeeded",
     "DecisionRefused",
     "DeferRule",
     "DeferredTools",
@@ -235,10 +247,12 @@ __all__ = [
     "ModelSettings",
     "NoAnswer",
     "NoSettings",
+    "NotAnswered",
     "OnBusy",
     "OpenAIChat",
     "OpenAIResponses",
     "OtherTenant",
+    "OutputMismatch",
     "PendingDecision",
     "PermissionPolicy",
     "PermissionsView",
@@ -277,7 +291,10 @@ __all__ = [
     "Rule",
     "RuleScope",
     "RulesRevoked",
+    "RunBlocked",
+    "RunCancelled",
     "RunEnd",
+    "RunFailed",
     "RunFinish",
     "RunIdentity",
     "RunMode",
@@ -285,6 +302,7 @@ __all__ = [
     "RunResult",
     "RunStart",
     "RunStatus",
+    "RunStopped",
     "ScopedRule",
     "ScriptedModel",
     "Secret",
@@ -316,6 +334,8 @@ __all__ = [
     "ThreadExpired",
     "ThreadMode",
     "ThreadNotFound",
+    "ThreadRun",
+    "ThreadSummary",
     "Timeout",
     "TokenBudget",
     "Tool",
@@ -373,11 +393,15 @@ _EXPORTS = {
     "wakeful.authoring.scripted": "ScriptedModel call say",
     "wakeful.authoring.state": "State StateKey",
     "wakeful.authoring.tool": "Tool ToolContext tool",
+    "wakeful.client.answers": "Answer",
     "wakeful.client.approvals": "PendingDecision",
+    "wakeful.client.asking": "DecisionNeeded",
     "wakeful.client.changes": "Changed",
     "wakeful.client.client": "Client",
     "wakeful.client.deletion.delete": "DeleteReceipt",
     "wakeful.client.diagnosis.causes": "Diagnosis",
+    "wakeful.client.thread_runs": "ThreadRun",
+    "wakeful.client.threads": "ThreadSummary",
     "wakeful.client.tree": "TreeNode",
     "wakeful.connection": "connect",
     "wakeful.contract.agents": "HistoryBudget RetryPolicy ToolMode",
@@ -386,8 +410,9 @@ _EXPORTS = {
     "wakeful.contract.decisions": "Decision DecisionAction ExpiryAction ResumeMode ToolCallResume",
     "wakeful.contract.errors": (
         "CallerError CannotDecode ChangeRefused ConfigurationError ConnectionFailed DecisionRefused "
-        "DiscoveryFailed MessageRefused NoAnswer OtherTenant ProviderError ProviderErrorKind ThreadBusy ThreadExists "
-        "ThreadExpired ThreadNotFound ToolError WakefulError WorkerExhausted"
+        "DiscoveryFailed MessageRefused NoAnswer NotAnswered OtherTenant OutputMismatch ProviderError "
+        "ProviderErrorKind RunBlocked RunCancelled RunFailed RunStopped ThreadBusy ThreadExists ThreadExpired "
+        "ThreadNotFound ToolError WakefulError WorkerExhausted"
     ),
     "wakeful.contract.events": (
         "EventRecord Handoff InferenceComplete MessageEdited MessageReceived MessagesRead MessagesWithdrawn "

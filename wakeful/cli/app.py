@@ -39,6 +39,7 @@ SECTIONS = {
         "revoke": "Revoke permission rules that were added to a thread.",
     },
     "Inspect": {
+        "list": "List threads, open ones first.",
         "status": "Show what a thread is doing and what it waits for.",
         "show": "Print the whole conversation of a thread.",
         "watch": "Show the events of a thread, live, until it ends.",

@@ -113,7 +113,7 @@ async def cancel_run(temporal: TemporalClient, thread_id: str, *, reason: str | 
     try:
         described = await temporal.get_workflow_handle(thread_id).describe()
         is_tool = described.workflow_type == names.WORKFLOW_TOOL_TASK
-        mode = ThreadMode.RUN if is_tool else await _mode(temporal, ExecutionRef(thread_id, described.run_id))
+        mode = ThreadMode.RUN if is_tool else await mode_of(temporal, ExecutionRef(thread_id, described.run_id))
         # Not a run that a message has started meanwhile.
         first_run_id = described.raw_description.workflow_execution_info.first_run_id or None
         handle = temporal.get_workflow_handle(thread_id, first_execution_run_id=first_run_id)
@@ -136,7 +136,8 @@ async def is_background_tool(temporal: TemporalClient, thread_id: str) -> bool:
     return described is not None and described.workflow_type == names.WORKFLOW_TOOL_TASK
 
 
-async def _mode(temporal: TemporalClient, execution: ExecutionRef) -> ThreadMode | None:
+async def mode_of(temporal: TemporalClient, execution: ExecutionRef) -> ThreadMode | None:
+    """The mode of a thread's execution; None if this program does not have its payload codec."""
     try:
         start = await read_start(temporal, execution)
     except CannotDecode:

@@ -2,15 +2,17 @@
 
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import timedelta
-from typing import Literal, Self
+from datetime import datetime, timedelta
+from typing import Any, Literal, Self, TypeVar, overload
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter
 from temporalio.client import Client as TemporalClient
 from temporalio.service import RPCError
 
 from wakeful.authoring.profiles import ProfileStore
+from wakeful.client.answers import Answer, adapter_of, parse_output, raise_unless_answered
 from wakeful.client.approvals import InboxFilter, PendingDecision, decide, pending_decisions
+from wakeful.client.asking import Asking, OnDecision
 from wakeful.client.at_step import ThreadAtStep, read_at_step
 from wakeful.client.branching.fork import ForkRequest, fork_thread
 from wakeful.client.branching.rewind import Rewound, plan_rewind, rewind
@@ -21,8 +23,10 @@ from wakeful.client.deletion.delete import DeleteReceipt, delete_thread
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.reader import why
 from wakeful.client.schedules import Schedules
-from wakeful.client.start import Handle, check_thread_id, rejecting_invalid, start_thread, wait_for_result
+from wakeful.client.start import Handle, check_thread_id, rejecting_invalid, start_thread, wait_for_last_result
 from wakeful.client.thread_reader import ThreadReader
+from wakeful.client.thread_runs import ThreadRun, read_runs
+from wakeful.client.threads import ThreadFilter, ThreadSummary, list_threads, time_of
 from wakeful.client.tree import TreeNode
 from wakeful.client.tree_reader import TreeReader
 from wakeful.client.wake import WakeSignal, signal_or_wake
@@ -49,7 +53,7 @@ from wakeful.contract.requests import (
     Submission,
     WithdrawRequest,
 )
-from wakeful.contract.runs import Adapter, OnBusy, OnError, Priority, RunResult, ThreadMode
+from wakeful.contract.runs import Adapter, OnBusy, OnError, Priority, RunResult, RunStatus, ThreadMode
 from wakeful.contract.state import StateView
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, PermissionsView, QueuedMessage, StatusView
@@ -57,6 +61,8 @@ from wakeful.rpc_errors import error_of
 from wakeful.telemetry.client_spans import client_span
 from wakeful.telemetry.names import SPAN_DECIDE, SPAN_SEND, SPAN_START
 from wakeful.undecodable import decoding
+
+T = TypeVar("T")
 
 
 class Client:
@@ -242,10 +248,126 @@ class Client:
             await confirm_message(self.reader, thread_id, message_id)
         return message_id
 
+    @overload
+    async def ask(
+        self,
+        thread_id: str,
+        text: str | Sequence[ContentBlock],
+        *,
+        output: None = None,
+        agent_id: str | None = None,
+        on_busy: OnBusy | str = OnBusy.ENQUEUE,
+        on_decision: OnDecision = "raise",
+        message_id: str | None = None,
+        overrides: InferenceOverrides | None = None,
+        live: bool = False,
+        tenant: str | None = None,
+        user: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+    ) -> Answer[JsonValue]: ...
+
+    @overload
+    async def ask(
+        self,
+        thread_id: str,
+        text: str | Sequence[ContentBlock],
+        *,
+        output: type[T] | TypeAdapter[T],
+        agent_id: str | None = None,
+        on_busy: OnBusy | str = OnBusy.ENQUEUE,
+        on_decision: OnDecision = "raise",
+        message_id: str | None = None,
+        overrides: InferenceOverrides | None = None,
+        live: bool = False,
+        tenant: str | None = None,
+        user: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+    ) -> Answer[T]: ...
+
+    async def ask(
+        self,
+        thread_id: str,
+        text: str | Sequence[ContentBlock],
+        *,
+        output: type[T] | TypeAdapter[T] | None = None,
+        agent_id: str | None = None,
+        on_busy: OnBusy | str = OnBusy.ENQUEUE,
+        on_decision: OnDecision = "raise",
+        message_id: str | None = None,
+        overrides: InferenceOverrides | None = None,
+        live: bool = False,
+        tenant: str | None = None,
+        user: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
+    ) -> Answer[Any]:
+        """Send a message to a thread in any state, and wait for the answer to this very message.
+
+        It waits through continue-as-new, wakes and outages, for as long as the run takes; bound it with
+        `asyncio.timeout`. To ask again with the same `message_id` continues to wait, and sends nothing twice. The
+        arguments that are not listed are those of `send`.
+
+        Args:
+            output: the type of the answer's `output`: that of the agent's `output`, or one that its JSON fits. Pass a
+                `TypeAdapter` for unions.
+            on_busy: as for `send`. The answer is that of the run which reads the message: messages that steer one run
+                have the same answer.
+            on_decision: `wait` also waits while the answer needs a person's decision.
+            message_id: yours, such as that of a request which may be retried.
+
+        Raises:
+            MessageRefused: no run reads it: the thread is busy and `on_busy` is `reject`, or too many messages wait.
+            RunFailed: the run that read it ended in an error.
+            RunCancelled: it was cancelled, interrupted by another message, or rolled back.
+            RunBlocked: a gate or a hook blocked it.
+            RunStopped: a limit or a plugin stopped it before it answered.
+            OutputMismatch: the answer is not of the type `output`.
+            NotAnswered: the base of the last five; also if the message was withdrawn or undone, or the thread ended
+                before a run read it.
+            DecisionNeeded: the answer needs a decision, of this thread or of a sub-agent; `pending` has it.
+            CallerError: as for `send`.
+        """
+        adapter = None if output is None else adapter_of(output)
+        id = message_id or uuid.uuid4().hex
+        asking = Asking(self._watch_context(), thread_id, id, on_decision=on_decision)
+
+        async def send() -> str:
+            return await self.send(
+                thread_id,
+                text,
+                agent_id=agent_id,
+                on_busy=on_busy,
+                message_id=id,
+                overrides=overrides,
+                live=live,
+                tenant=tenant,
+                user=user,
+                metadata=metadata,
+            )
+
+        result = await asking.result(send, is_new=message_id is None)
+        raise_unless_answered(id, result)
+        parsed = result.output if adapter is None else parse_output(id, result, adapter)
+        return Answer(thread_id=thread_id, message_id=id, output=parsed, result=result)
+
     async def result(self, thread_id: str) -> RunResult:
-        """Wait for the result of the thread's run, also if the thread is rewound meanwhile."""
+        """Wait until the thread has nothing more to do, and return the result of its newest run.
+
+        In `run` mode that is its only run, also if the thread is rewound meanwhile. In `thread` mode the thread stays
+        open: if it is idle, this returns the result of the last finished run at once; `runs` has all of them.
+        """
         with decoding(self.temporal.data_converter, f"the result of thread {thread_id!r}"):
-            return await wait_for_result(self.reader, thread_id)
+            return await wait_for_last_result(self._watch_context(), thread_id)
+
+    async def runs(self, thread_id: str, *, limit: int | None = None) -> list[ThreadRun]:
+        """The runs of the thread, the newest last, each with its result; those under way have none.
+
+        Args:
+            limit: only the newest runs. Without it, the thread is read from its first event on.
+
+        Raises:
+            ThreadNotFound: no workflow has this id.
+        """
+        return await read_runs(self._watch_context(), thread_id, limit=limit)
 
     async def status(self, thread_id: str, *, within: timedelta | None = None) -> StatusView:
         """What the run is doing and what it waits for, as the last completed workflow task left it.
@@ -307,12 +429,58 @@ class Client:
             ThreadNotFound: no workflow has this id.
             CallerError: `snapshot` is given together with `after` or `descendants`.
         """
-        context = WatchContext(self.reader, self._shared_calls, self._heartbeat_feeds, OutageReporter(on_trouble))
+        context = self._watch_context(on_trouble)
         if not snapshot:
             return watch(context, thread_id, after=after, live=live, descendants=descendants)
         if after or descendants:
             raise CallerError("a stream that begins with a snapshot has no `after`, and is of one thread")
         return watch_from_snapshot(context, thread_id, live=live)
+
+    def threads(
+        self,
+        *,
+        agent_id: str | None = None,
+        status: RunStatus | str | None = None,
+        outcome: str | None = None,
+        tenant: str | None = None,
+        user: str | None = None,
+        is_open: bool | None = None,
+        started_after: datetime | timedelta | None = None,
+        started_before: datetime | timedelta | None = None,
+        subagents: bool = False,
+        query: str | None = None,
+        details: bool = False,
+        limit: int | None = None,
+    ) -> AsyncIterator[ThreadSummary]:
+        """The threads of this namespace that meet all conditions: open ones first, the newest first.
+
+        It reads Temporal's visibility, page by page as you iterate, and no thread; visibility lags behind by a moment.
+
+        Args:
+            status: of the newest run: `created`, `running`, `waiting` or `done`.
+            outcome: how the newest run ended: `natural`, `stopped`, `blocked`, `error` or `cancelled`.
+            user: the user for whom the newest run acts.
+            started_after: of its newest execution: a time, or how long ago.
+            subagents: also list the threads of sub-agents.
+            query: any other condition, as a Temporal list filter; such as on search attributes of your own.
+            details: also read every thread that is listed, for `runs` and `last_line`.
+
+        Raises:
+            CallerError: no run has this status or outcome, or Temporal does not understand `query`.
+        """
+        wanted = ThreadFilter(
+            agent_id=agent_id,
+            status=status,
+            outcome=outcome,
+            tenant=tenant,
+            user=user,
+            is_open=is_open,
+            started_after=time_of(started_after),
+            started_before=time_of(started_before),
+            subagents=subagents,
+            query=query,
+        )
+        return list_threads(self.reader, wanted, details=details, limit=limit)
 
     async def tree(self, thread_id: str) -> TreeNode:
         """The thread's run, with every sub-agent and background task that descends from it.
@@ -607,6 +775,9 @@ class Client:
     def handle(self, thread_id: str, *, run_id: str | None = None) -> Handle:
         """The thread's workflow, for everything that Temporal's own client can do with it."""
         return self.temporal.get_workflow_handle(thread_id, run_id=run_id, result_type=RunResult)
+
+    def _watch_context(self, on_trouble: Callable[[WakefulError], None] | None = None) -> WatchContext:
+        return WatchContext(self.reader, self._shared_calls, self._heartbeat_feeds, OutageReporter(on_trouble))
 
     async def _signal(self, thread_id: str, name: str, argument: object) -> None:
         try:

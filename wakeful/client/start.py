@@ -18,25 +18,33 @@ from temporalio.exceptions import CancelledError, TerminatedError, WorkflowAlrea
 from temporalio.service import RPCError
 
 from wakeful.client.branching.rewind import has_continued
+from wakeful.client.cancel import mode_of
 from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.client.thread_reader import ThreadReader
-from wakeful.client.wake import describe, temporal_priority
+from wakeful.client.wake import describe, is_closing, temporal_priority
+from wakeful.client.watching.execution import Execution
+from wakeful.client.watching.retrying import Retrier
+from wakeful.client.watching.watcher import WatchContext
 from wakeful.contract import ids, names
 from wakeful.contract.errors import (
     CallerError,
+    NotStarted,
     OtherTenant,
     ThreadBusy,
     ThreadExists,
     ThreadExpired,
+    ThreadNotFound,
     WakefulError,
     validation_problems,
 )
 from wakeful.contract.requests import RunRequest, title_of
-from wakeful.contract.runs import Cancelled, RunResult
+from wakeful.contract.runs import Cancelled, RunResult, ThreadMode
 from wakeful.contract.views import StatusView
 from wakeful.history.archive import end_archive, last_archive, open_archives, read_last_archive
 from wakeful.history.close_states import memo_result
+from wakeful.history.decoder import ExecutionRef
 from wakeful.history.latest_execution import latest_started, read_tenant
+from wakeful.history.pending_task import pending_task
 from wakeful.permissions.rules import rule_problems
 from wakeful.rpc_errors import error_of
 from wakeful_workflows.closing import failure_result
@@ -164,6 +172,44 @@ async def _start(
 def new_thread_id(agent_id: str) -> str:
     """The id of a thread that the caller gave none."""
     return f"{agent_id}-{uuid.uuid4().hex[:12]}"
+
+
+async def wait_for_last_result(context: WatchContext, thread_id: str) -> RunResult:
+    """The result of a thread's newest run, once the thread has nothing more to do.
+
+    In `run` mode the workflow closes with its run. In `thread` mode it stays open.
+    """
+    retrier, temporal = Retrier(thread_id, context.outages), context.reader.temporal
+    while (run_id := await _open_execution(temporal, thread_id)) is not None:
+        execution = Execution(temporal, thread_id, run_id, retrier)
+        await execution.open()
+        if (result := await _idle_result(context.reader, thread_id, run_id)) is not None:
+            return await whole_result(context.reader, result)
+        await execution.wait_for_change()
+    return await wait_for_result(context.reader, thread_id)
+
+
+async def _open_execution(temporal: Client, thread_id: str) -> str | None:
+    """The newest execution of a thread in `thread` mode, if it is neither closed nor about to be."""
+    described = await describe(temporal, thread_id)
+    if described is None:
+        raise ThreadNotFound(thread_id)
+    if described.status is not WorkflowExecutionStatus.RUNNING or is_closing(described):
+        return None
+    mode = await mode_of(temporal, ExecutionRef(thread_id, described.run_id))
+    return described.run_id if mode is ThreadMode.THREAD else None
+
+
+async def _idle_result(reader: ThreadReader, thread_id: str, run_id: str) -> RunResult | None:
+    """The result of the newest run of an execution; None if a run is under way or may start, or there was none."""
+    described = await describe(reader.temporal, thread_id)
+    # A pending task may handle a message or a close. It is looked for first: the status is then not older.
+    if described is None or described.run_id != run_id or pending_task(described) is not None or is_closing(described):
+        return None
+    try:
+        return (await reader.query(thread_id, names.QUERY_STATUS, StatusView, run_id=run_id)).result
+    except NotStarted:  # it is being restored
+        return None
 
 
 async def wait_for_result(reader: ThreadReader, thread_id: str) -> RunResult:

@@ -132,7 +132,7 @@ async def _after_closing(temporal: Client, thread_id: str) -> Described | None:
     A thread that takes longer gets the signal nevertheless: it keeps a message for the execution that wakes it.
     """
     described, pause, waited = await describe(temporal, thread_id), FIRST_PAUSE_SECONDS, 0.0
-    while described is not None and _is_closing(described) and waited < CLOSED_WITHIN_SECONDS:
+    while described is not None and is_closing(described) and waited < CLOSED_WITHIN_SECONDS:
         await asyncio.sleep(pause)
         waited, pause = waited + pause, min(2 * pause, MAX_PAUSE_SECONDS)
         described = await describe(temporal, thread_id)
@@ -152,7 +152,8 @@ async def _came_too_late(temporal: Client, signalled: Described, signal: WakeSig
     return any(message.id in result.unread for message in signal.payload.messages)
 
 
-def _is_closing(described: Described) -> bool:
+def is_closing(described: Described) -> bool:
+    """Whether an open execution does nothing more than to close."""
     is_marked = names.MEMO_CLOSING in described.raw_description.workflow_execution_info.memo.fields
     return is_marked and described.status is WorkflowExecutionStatus.RUNNING
 

@@ -10,6 +10,13 @@
     │   ├── ThreadExists          the thread has a conversation, and a start would begin another one
     │   ├── ThreadExpired         the thread was closed, and its retention has ended
     │   └── ThreadNotFound        no such thread
+    ├── NotAnswered             `ask`: no run answers the message; `reason` says why
+    │   ├── RunFailed             the run that read it ended in an error
+    │   ├── RunCancelled          it was cancelled, interrupted or rolled back
+    │   ├── RunBlocked            a gate or a hook blocked it
+    │   ├── RunStopped            a limit or a plugin stopped it: a stop condition, a budget
+    │   └── OutputMismatch        the answer is not of the type that was asked for
+    ├── DecisionNeeded          `ask`: the answer waits for a person (in `wakeful/client/asking.py`, with the decisions)
     ├── ConfigurationError      the worker's registry or settings are wrong; lists every problem at once
     ├── DiscoveryFailed         agents of other services could not be discovered
     ├── ConnectionFailed        Temporal is unreachable
@@ -25,14 +32,19 @@
     ├── ToolError               a tool reports a failure for the model to read
     └── InternalError           a bug in Wakeful
 
-Expected outcomes (failed, suspended, cancelled, rejected) are values, not exceptions.
+Expected outcomes (failed, suspended, cancelled, rejected) are values, not exceptions, except of `client.ask`: its
+caller wants an answer, and nothing else.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
+
+if TYPE_CHECKING:
+    from wakeful.contract.runs import RunResult
 
 
 class WakefulError(Exception):
@@ -123,6 +135,41 @@ class ThreadNotFound(CallerError):
     def __init__(self, thread_id: str) -> None:
         super().__init__(f"no thread {thread_id!r} in this namespace")
         self.thread_id = thread_id
+
+
+class NotAnswered(WakefulError):
+    """No run answers a message that was asked.
+
+    Args:
+        result: of the run that read the message, if one did.
+    """
+
+    def __init__(self, thread_id: str, message_id: str, reason: str, *, result: "RunResult | None" = None) -> None:
+        super().__init__(f"message {message_id!r} has no answer on thread {thread_id!r}: {reason}")
+        self.thread_id = thread_id
+        self.message_id = message_id
+        self.reason = reason
+        self.result = result
+
+
+class RunFailed(NotAnswered):
+    """The run that read the message ended in an error."""
+
+
+class RunCancelled(NotAnswered):
+    """The run that read the message was cancelled, interrupted by another message, or rolled back."""
+
+
+class RunBlocked(NotAnswered):
+    """A gate or a hook blocked the run that read the message."""
+
+
+class RunStopped(NotAnswered):
+    """A stop condition, a budget or a plugin stopped the run before it answered; `result` has its last text."""
+
+
+class OutputMismatch(NotAnswered):
+    """The run ended with an answer that is not of the type that was asked for; `result` has it."""
 
 
 class ConfigurationError(WakefulError):

@@ -6,7 +6,7 @@ start and their end.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 
 from wakeful.client.watching.live import REWOUND
@@ -42,13 +42,27 @@ def watch(
 
 
 class TreeWatcher:
-    """Watches a thread and its descendants: each has a stream of its own, and all of them end in one queue."""
+    """Watches a thread and its descendants: each has a stream of its own, and all of them end in one queue.
 
-    def __init__(self, context: WatchContext, root: str, *, after: Mapping[str, int], live: bool) -> None:
+    Args:
+        children: the sub-agents that the root has at event `after`, if the caller knows them; else the root is read
+            from its first event on.
+    """
+
+    def __init__(
+        self,
+        context: WatchContext,
+        root: str,
+        *,
+        after: Mapping[str, int],
+        live: bool,
+        children: Sequence[str] | None = None,
+    ) -> None:
         self._context = context
         self._root = root
         self._after = after
         self._is_live = live
+        self._children = children
         self._free = asyncio.Semaphore(BUFFERED_RECORDS)
         self._queue: asyncio.Queue[EventRecord | None] = asyncio.Queue()
         self._streams: dict[str, asyncio.Task[None]] = {}
@@ -67,7 +81,8 @@ class TreeWatcher:
                 task.cancel()
 
     async def _read_all(self) -> None:
-        await _ThreadStream(self, self._root).read(self._after.get(self._root, 0))
+        root = _ThreadStream(self, self._root)
+        await root.read(self._after.get(self._root, 0), children=self._children)
         while open_streams := {stream for stream in self._streams.values() if not stream.done()}:
             await asyncio.wait(open_streams)
 
@@ -116,8 +131,11 @@ class _ThreadStream:
         self._delegates: dict[str, str] = {}
         """The threads of the sub-agents that calls wait for, by call id."""
 
-    async def read(self, after: int) -> None:
-        if after:
+    async def read(self, after: int, *, children: Sequence[str] | None = None) -> None:
+        if children is not None:
+            for running in children:
+                self._tree.start_stream(running)
+        elif after:
             await self._resume_children(after)
         watcher = self._tree.watcher(self._thread_id, after=after)
         async with aclosing(watcher.records()) as records:

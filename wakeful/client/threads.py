@@ -1,0 +1,228 @@
+"""List threads by what Temporal's visibility has of them: search attributes and memos. `Client.threads` is the verb.
+
+One list query finds them, whatever their number; no thread is read unless the caller wants details. Visibility lags
+behind by a moment.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from temporalio.api.common.v1 import Payloads as RawPayloads
+from temporalio.client import Client as TemporalClient
+from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
+from temporalio.common import SearchAttributeKey
+from temporalio.service import RPCError, RPCStatusCode
+
+from wakeful.client.statuses import Statuses
+from wakeful.client.thread_reader import ThreadReader
+from wakeful.contract import names
+from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.errors import CallerError, WakefulError
+from wakeful.contract.runs import RunStatus
+from wakeful.contract.views import StatusView
+from wakeful.history.decoder import Payloads
+from wakeful.history.list_queries import any_of, quoted
+
+PAGE = 100
+"""Threads that are looked at together."""
+
+OUTCOMES = ("natural", "stopped", "blocked", "error", "cancelled")
+
+_THREADS = f"WorkflowType = '{names.WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'"
+_AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
+_STATUS = SearchAttributeKey.for_keyword(names.ATTRIBUTE_STATUS)
+_OUTCOME = SearchAttributeKey.for_keyword(names.ATTRIBUTE_OUTCOME)
+_REASON = SearchAttributeKey.for_keyword(names.ATTRIBUTE_REASON)
+_PARENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_PARENT)
+_TENANT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_TENANT)
+_USER = SearchAttributeKey.for_keyword(names.ATTRIBUTE_USER)
+_PENDING = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_PENDING)
+
+
+class ThreadSummary(Wire):
+    """A thread as lists show it."""
+
+    thread_id: str
+    agent_id: Few[str] = ""
+    title: Few[str] = ""
+    """The title that it was given, or the beginning of the message that began or woke it."""
+    status: Maybe[RunStatus] = None
+    """Of its newest run; absent if the namespace lacks Wakeful's search attributes."""
+    outcome: Maybe[str] = None
+    """How the newest run ended, if it has: `natural`, `stopped`, `blocked`, `error` or `cancelled`."""
+    reason: Maybe[str] = None
+    """A short code that says more of the outcome."""
+    tenant: Maybe[str] = None
+    user: Maybe[str] = None
+    """The user for whom the newest run acts."""
+    pending: Few[tuple[str, ...]] = ()
+    """The ids of the calls that wait for a decision."""
+    parent_thread_id: Maybe[str] = None
+    closed_as: Maybe[str] = None
+    """How its workflow closed, such as `completed` or `terminated`; absent while it is open."""
+    started_at: int
+    """When its newest execution started, in milliseconds since 1970, as is `closed_at`."""
+    closed_at: Maybe[int] = None
+    runs: Maybe[int] = None
+    """With details: how many runs it has had."""
+    last_line: Maybe[str] = None
+    """With details: the last line of its newest answer, or what its run is doing."""
+    unknown: Maybe[str] = None
+    """With details: why the thread cannot be read."""
+
+
+@dataclass(frozen=True)
+class ThreadFilter:
+    """Which threads to list."""
+
+    agent_id: str | None = None
+    status: RunStatus | str | None = None
+    outcome: str | None = None
+    tenant: str | None = None
+    user: str | None = None
+    is_open: bool | None = None
+    started_after: datetime | None = None
+    started_before: datetime | None = None
+    subagents: bool = False
+    query: str | None = None
+
+    def condition(self) -> str:
+        """The list filter.
+
+        Raises:
+            CallerError: a status or an outcome that no run has.
+        """
+        words = ((self.status, "status", tuple(RunStatus)), (self.outcome, "outcome", OUTCOMES))
+        for value, field, known in words:
+            if value is not None and value not in known:
+                raise CallerError(f"no run has the {field} {str(value)!r}: use one of {', '.join(known)}")
+        keywords = (
+            (names.ATTRIBUTE_AGENT, self.agent_id),
+            (names.ATTRIBUTE_STATUS, self.status),
+            (names.ATTRIBUTE_OUTCOME, self.outcome),
+            (names.ATTRIBUTE_TENANT, self.tenant),
+            (names.ATTRIBUTE_USER, self.user),
+        )
+        conditions = [_THREADS, *(f"{name} = {quoted(str(value))}" for name, value in keywords if value is not None)]
+        if self.is_open is not None:
+            conditions.append(f"ExecutionStatus {'=' if self.is_open else '!='} 'Running'")
+        times = (">", self.started_after), ("<", self.started_before)
+        conditions += [f"StartTime {sign} {quoted(_written(at))}" for sign, at in times if at is not None]
+        if not self.subagents:
+            conditions.append(f"{names.ATTRIBUTE_PARENT} IS NULL")
+        if self.query is not None:
+            conditions.append(f"({self.query})")
+        return " AND ".join(conditions)
+
+
+def time_of(when: datetime | timedelta | None) -> datetime | None:
+    """A point in time: the one that is given, or so long ago. A time without a zone is local."""
+    return datetime.now(UTC) - when if isinstance(when, timedelta) else when
+
+
+async def list_threads(
+    reader: ThreadReader, wanted: ThreadFilter, *, details: bool, limit: int | None
+) -> AsyncIterator[ThreadSummary]:
+    """Yield the threads in the order in which Temporal lists them: open ones first, and the newest first.
+
+    Raises:
+        CallerError: Temporal does not understand the filter.
+    """
+    condition, left, shown = wanted.condition(), limit, set[str]()
+    try:
+        async for page in _pages(reader.temporal, condition, size=min(PAGE, limit or PAGE)):
+            newest = await _newest(reader.temporal, [each for each in page if each.id not in shown])
+            found = newest[:left]
+            shown |= {each.id for each in found}
+            for summary in await _summaries(reader, found, details=details):
+                yield summary
+            if left is not None and (left := left - len(found)) <= 0:
+                return
+    except RPCError as error:
+        if error.status is RPCStatusCode.INVALID_ARGUMENT:
+            raise CallerError(
+                f"Temporal does not understand the filter {condition!r}: {error.message}. If it lacks a search "
+                "attribute of Wakeful, `wakeful doctor` says how to register it"
+            ) from error
+        raise WakefulError(f"Temporal does not list the threads: {error.message}") from error
+
+
+async def _pages(temporal: TemporalClient, condition: str, *, size: int) -> AsyncIterator[list[WorkflowExecution]]:
+    listed = temporal.list_workflows(condition, page_size=size)
+    while True:
+        await listed.fetch_next_page()
+        if page := [*(listed.current_page or ())]:
+            yield page
+        if not listed.next_page_token:
+            return
+
+
+async def _newest(temporal: TemporalClient, found: Sequence[WorkflowExecution]) -> list[WorkflowExecution]:
+    """The executions that are the newest of their threads: a closed one may have been woken, or started over."""
+    newest = {each.id: each.run_id for each in sorted(found, key=lambda each: each.start_time)}
+    closed = [each.id for each in found if each.status is not WorkflowExecutionStatus.RUNNING]
+    for ids in any_of("WorkflowId", sorted(set(closed))):
+        others = [each async for each in temporal.list_workflows(f"{_THREADS} AND {ids}")]
+        newest |= {each.id: each.run_id for each in sorted(others, key=lambda each: each.start_time)}
+    return [each for each in found if newest[each.id] == each.run_id]
+
+
+async def _summaries(
+    reader: ThreadReader, executions: Sequence[WorkflowExecution], *, details: bool
+) -> list[ThreadSummary]:
+    payloads = Payloads(reader.temporal.data_converter)
+    listed = [_summary(each, await _title(payloads, each)) for each in executions]
+    if not details:
+        return listed
+    views = await Statuses(reader.temporal, reader=reader).of(executions)
+    return [
+        summary.model_copy(update=_details(view) if isinstance(view, StatusView) else {"unknown": view.reason})
+        for summary, view in zip(listed, views, strict=True)
+        if view is not None  # it was deleted meanwhile
+    ]
+
+
+def _summary(execution: WorkflowExecution, title: str) -> ThreadSummary:
+    attributes, status = execution.typed_search_attributes, execution.status
+    is_open = status is None or status is WorkflowExecutionStatus.RUNNING
+    shown = attributes.get(_STATUS)
+    return ThreadSummary(
+        thread_id=execution.id,
+        agent_id=attributes.get(_AGENT) or "",
+        title=title,
+        status=RunStatus(shown) if shown in tuple(RunStatus) else None,
+        outcome=attributes.get(_OUTCOME),
+        reason=attributes.get(_REASON),
+        tenant=attributes.get(_TENANT),
+        user=attributes.get(_USER),
+        pending=tuple(attributes.get(_PENDING) or ()) if is_open else (),
+        parent_thread_id=attributes.get(_PARENT),
+        closed_as=None if is_open or status is None else status.name.lower(),
+        started_at=_millis(execution.start_time),
+        closed_at=None if execution.close_time is None else _millis(execution.close_time),
+    )
+
+
+async def _title(payloads: Payloads, execution: WorkflowExecution) -> str:
+    payload = execution.raw_info.memo.fields.get(names.MEMO_TITLE)
+    if payload is None:
+        return ""
+    try:
+        return str(await payloads.value(RawPayloads(payloads=[payload]), str))
+    except Exception:  # this client does not have its codec: the thread is listed without its title
+        return ""
+
+
+def _details(view: StatusView) -> dict[str, object]:
+    answer = view.result.response if view.result is not None else ""
+    lines = [line.strip() for line in answer.splitlines() if line.strip()]
+    return {"runs": view.runs, "last_line": lines[-1] if lines else view.doing}
+
+
+def _millis(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+def _written(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
