@@ -32,6 +32,7 @@ def build(
     only: Collection[str] | None,
     token: str | None,
     tenant: str | None,
+    push_private: bool,
 ) -> "ASGIApp":
     """The application that `wakeful.a2a.app` documents."""
     if not url.startswith(("http://", "https://")):
@@ -40,7 +41,7 @@ def build(
     url, served = url.rstrip("/"), served_agents(agents, only=only)
     has_token = token is not None
     public = card(served, url=url, has_token=has_token)
-    handler = WakefulRequestHandler(client, served, public=public, tenant=tenant)
+    handler = WakefulRequestHandler(client, served, public=public, tenant=tenant, push_private=push_private)
     builder = _ContextBuilder()
     routes: list[BaseRoute] = [*create_agent_card_routes(public)]
     for agent in served:

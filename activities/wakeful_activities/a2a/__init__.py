@@ -1,0 +1,1 @@
+"""A2A: the push notifications of tasks."""
