@@ -91,19 +91,23 @@ async def post_task(config: PushConfig, task: Task, *, id: str) -> None:
     webhook = parse_webhook(config.url)
     address = await find_address(webhook, private=config.private)
     url = httpx.URL(config.url)
-    async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS, trust_env=False, follow_redirects=False) as client:
-        # To the address that was checked, and not to another one that the name has a moment later.
-        request = client.build_request(
-            "POST",
-            url.copy_with(host=address),
-            json=MessageToDict(StreamResponse(task=_shown(task))),
-            headers={"Host": url.netloc.decode("ascii"), **_headers(config), ID_HEADER: id},
-            extensions={"sni_hostname": url.raw_host.decode("ascii")},
-        )
-        response = await client.send(request, stream=True)  # what it answers is not read
-        await response.aclose()
-        if not response.is_success:
-            raise httpx.HTTPStatusError(f"status {response.status_code}", request=request, response=response)
+    # To the address that was checked, and not to another one that the name has a moment later.
+    request = httpx.Request(
+        "POST",
+        url.copy_with(host=address),
+        json=MessageToDict(StreamResponse(task=_shown(task))),
+        headers={"Host": url.netloc.decode("ascii"), **_headers(config), ID_HEADER: id},
+        extensions={
+            "sni_hostname": url.raw_host.decode("ascii"),
+            "timeout": httpx.Timeout(TIMEOUT_SECONDS).as_dict(),
+        },
+    )
+    # Not by a client: that would log the address, which may hold a secret, and follow proxies and redirects.
+    async with httpx.AsyncHTTPTransport() as transport:
+        response = await transport.handle_async_request(request)
+        await response.aclose()  # what it answers is not read
+    if not response.is_success:
+        raise httpx.HTTPStatusError(f"status {response.status_code}", request=request, response=response)
 
 
 def _headers(config: PushConfig) -> dict[str, str]:
