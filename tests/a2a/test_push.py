@@ -13,6 +13,7 @@ from a2a.types import (
     DeleteTaskPushNotificationConfigRequest,
     GetTaskPushNotificationConfigRequest,
     ListTaskPushNotificationConfigsRequest,
+    Task,
     TaskPushNotificationConfig,
 )
 from a2a.utils.constants import TransportProtocol
@@ -31,9 +32,13 @@ from tests.support.app import registry
 from tests.support.encrypted import Encryption
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.a2a.listening import listen, serve_app
+from wakeful.a2a.push_configs import PushConfigs
+from wakeful.a2a.webhooks import WebhookRefused, post_task
 from wakeful.client.client import Client
 from wakeful.client.deletion.delete import plan_delete
-from wakeful.contract import ids
+from wakeful.client.wake import describe
+from wakeful.contract import ids, names
+from wakeful.contract.push import PushConfig
 from wakeful.undecodable import with_converter
 from wakeful.worker import running_worker
 from wakeful_activities.a2a import push
@@ -123,9 +128,9 @@ async def until_asleep(client: Client, thread_id: str) -> None:
 
 
 async def test_every_state_is_posted_in_order_with_its_answer_and_an_id_of_its_own(
-    url: str, binding: TransportProtocol, client: Client, hook: Webhook, thread_id: str
+    url: str, client: Client, hook: Webhook, thread_id: str
 ) -> None:
-    async with calling(url, thread_id, binding=binding) as caller:
+    async with calling(url, thread_id) as caller:
         task_id = await task_with(caller, "add", hook.config())
     await hook.until(COMPLETED)
     await until_ended(client, thread_id)
@@ -272,14 +277,24 @@ async def test_secrets_are_taken_only_with_a_codec_and_are_nowhere_in_clear_text
         ("http://1.1.1.1/a b", "spaces"),
     ],
 )
-async def test_a_server_does_not_post_to_every_address(
-    client: Client, thread_id: str, address: str, problem: str
-) -> None:
+async def test_a_server_does_not_post_to_every_address(client: Client, address: str, problem: str) -> None:
+    with pytest.raises((InvalidParamsError, WebhookRefused), match=problem):
+        await PushConfigs(client, private=False).check(TaskPushNotificationConfig(url=address))
+
+
+async def test_a_config_that_is_refused_sends_no_message(client: Client, hook: Webhook, thread_id: str) -> None:
     async with serving(client, push_private=False) as url, calling(url, thread_id) as caller:
-        with pytest.raises(InvalidParamsError, match=problem):
-            await task_with(caller, "hello", TaskPushNotificationConfig(url=address))
-    with pytest.raises(Exception, match="not found"):
-        await client.temporal.get_workflow_handle(thread_id).describe()
+        with pytest.raises(InvalidParamsError, match=r"has an address that is not public.*--push-private"):
+            await task_with(caller, "hello", hook.config())
+        assert await describe(client.temporal, thread_id) is None
+
+
+async def test_a_webhook_whose_name_gets_another_address_is_not_posted_to(hook: Webhook) -> None:
+    config = PushConfig(id="c", task_id="t.1", message_id="m", url=hook.url.replace("127.0.0.1", "localhost"))
+    with pytest.raises(WebhookRefused, match="not public"):
+        await post_task(config, Task(id="t.1"), id="n")
+    await post_task(config.model_copy(update={"private": True}), Task(id="t.1"), id="n")
+    assert hook.headers[0]["host"].startswith("localhost:")
 
 
 async def test_the_push_notifications_of_a_thread_are_deleted_with_it(
@@ -292,3 +307,22 @@ async def test_the_push_notifications_of_a_thread_are_deleted_with_it(
         assert found.pushes == (ids.push_id(thread_id),)
         assert [key.workflow_id for key in found.open] == [ids.push_id(thread_id), thread_id]
         await caller.official.cancel_task(CancelTaskRequest(id=task_id))
+
+
+@pytest.mark.faults
+async def test_a_long_history_is_continued_as_new_and_loses_no_config_and_repeats_no_state(
+    url: str, client: Client, hook: Webhook, thread_id: str
+) -> None:
+    async with calling(url, thread_id) as caller:
+        task_id = await task_with(caller, "approve", hook.config("c1"))
+        await hook.until(INPUT_REQUIRED)
+        handle = client.temporal.get_workflow_handle(ids.push_id(thread_id))
+        first = (await handle.describe()).run_id
+        async with asyncio.timeout(10 * BOUND_SECONDS):
+            while (await handle.describe()).run_id == first:
+                await asyncio.gather(*(handle.signal(names.SIGNAL_TASK_CHANGED) for _ in range(200)))
+        wanted = ListTaskPushNotificationConfigsRequest(task_id=task_id)
+        assert [it.id for it in (await caller.official.list_task_push_notification_configs(wanted)).configs] == ["c1"]
+        await client.decide(thread_id, "1-1", "resume", result="go")
+        assert await hook.until(COMPLETED) == [SUBMITTED, WORKING, INPUT_REQUIRED, WORKING, COMPLETED]
+        await until_ended(client, thread_id)

@@ -51,10 +51,13 @@ class A2aPush:
         while True:
             self._take_requests()
             await self._take_ended()
+            if self._requests:  # they came while a delivery was being stopped
+                continue
             if not self._subscriptions:
                 return
             if workflow.info().is_continue_as_new_suggested():
                 await self._stop(*self._deliveries)
+                self._take_requests()
                 workflow.continue_as_new(self._kept())
             for ref in self._subscriptions:
                 if ref not in self._deliveries:
