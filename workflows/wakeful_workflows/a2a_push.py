@@ -55,7 +55,7 @@ class A2aPush:
                 continue
             if not self._subscriptions:
                 return
-            if workflow.info().is_continue_as_new_suggested():
+            if is_long():
                 await self._stop(*self._deliveries)
                 self._take_requests()
                 workflow.continue_as_new(self._kept())
@@ -95,8 +95,7 @@ class A2aPush:
         return PushState(thread_id=self._thread_id, subscriptions=tuple(self._subscriptions.values()))
 
     def _has_news(self) -> bool:
-        is_long = workflow.info().is_continue_as_new_suggested()
-        return is_long or bool(self._requests) or any(each.done() for each in self._deliveries.values())
+        return is_long() or bool(self._requests) or any(each.done() for each in self._deliveries.values())
 
     async def _deliver(self, ref: PushConfigRef) -> None:
         """Post the states of the task in their order, until the last one."""
@@ -148,3 +147,8 @@ class A2aPush:
     @workflow.signal(name=names.SIGNAL_TASK_CHANGED, description="A task of the thread may have another state")
     def task_changed(self) -> None:
         self._changes += 1
+
+
+def is_long() -> bool:
+    """Whether the execution's history is so long that another one should continue."""
+    return workflow.info().is_continue_as_new_suggested()
