@@ -145,9 +145,9 @@ async def test_every_state_is_posted_in_order_with_its_answer_and_an_id_of_its_o
 
 
 async def test_configs_are_created_read_listed_and_deleted(
-    url: str, binding: TransportProtocol, client: Client, hook: Webhook, thread_id: str
+    url: str, client: Client, hook: Webhook, thread_id: str
 ) -> None:
-    async with calling(url, thread_id, binding=binding) as caller:
+    async with calling(url, thread_id, binding=TransportProtocol.HTTP_JSON) as caller:
         task_id = await task_with(caller, "approve", hook.config("first"))
         await hook.until(INPUT_REQUIRED)
         other = Webhook()
