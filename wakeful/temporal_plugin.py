@@ -35,7 +35,7 @@ from wakeful.registry.registry import Registry
 from wakeful.storage import converts_models, with_pydantic
 from wakeful.telemetry.interceptor import check_propagation
 from wakeful.worker import WorkerParts, WorkerSettings, exhausted, until_exhausted
-from wakeful_workflows import AgentRun, ScheduledMessage, ThreadArchive, ToolTask
+from wakeful_workflows import A2aPush, AgentRun, ScheduledMessage, ThreadArchive, ToolTask
 
 OF_THE_WORKER = {
     "task_queue": "task_queue",
@@ -150,7 +150,8 @@ class WakefulPlugin(temporalio.client.Plugin, temporalio.worker.Plugin):
 
     def configure_replayer(self, config: ReplayerConfig) -> ReplayerConfig:
         """Add the workflows of agents, and write pydantic models as JSON."""
-        config["workflows"] = [*config.get("workflows", ()), AgentRun, ToolTask, ThreadArchive, ScheduledMessage]
+        ours = (AgentRun, ToolTask, ThreadArchive, ScheduledMessage, A2aPush)
+        config["workflows"] = [*config.get("workflows", ()), *ours]
         config["data_converter"] = with_pydantic(config.get("data_converter") or DataConverter.default)
         return config
 

@@ -59,6 +59,8 @@ from wakeful_activities import (
     RestoreActivity,
     ToolActivity,
 )
+from wakeful_activities.a2a.push import PushActivity
+from wakeful_activities.a2a.task_news import TaskNews
 from wakeful_activities.heartbeats import INTERVAL_SECONDS, LIVE_INTERVAL_SECONDS, HeartbeatIntervals
 from wakeful_activities.history_cache import MAX_CACHED_BYTES
 from wakeful_activities.hooks.gates import Gates
@@ -72,7 +74,7 @@ from wakeful_activities.providers.built_in import built_in_providers
 from wakeful_activities.run_gauges import measuring_runs
 from wakeful_activities.sweep.rounds import sweeping
 from wakeful_activities.user_code import MAX_ABANDONED, UserCode
-from wakeful_workflows import AgentRun, ScheduledMessage, ThreadArchive, ToolTask, VersionedThreadArchive
+from wakeful_workflows import A2aPush, AgentRun, ScheduledMessage, ThreadArchive, ToolTask, VersionedThreadArchive
 
 BUILD_ID = f"wakeful-{version('wakeful')}"
 
@@ -218,10 +220,10 @@ class WorkerParts:
         )
         self._remote = self._remote_agents(cache)
         archives = VersionedThreadArchive if settings.deployment else ThreadArchive
-        of_runs: list[type] = [AgentRun, ToolTask, ScheduledMessage, archives]
+        of_runs: list[type] = [AgentRun, ToolTask, ScheduledMessage, A2aPush, archives]
         self.workflows = [] if settings.inference_queue else of_runs
         self.activities = self._activities(cache)
-        self._scope = RunScope()
+        self._scope, self._news = RunScope(), TaskNews(client)
 
     @property
     def _metrics_of_runs(self) -> Metrics | None:
@@ -229,8 +231,9 @@ class WorkerParts:
 
     @property
     def interceptors(self) -> list[Interceptor]:
-        """What names the run in log lines, and carries open spans over continue-as-new, if there are any."""
-        return [self._scope] if self.telemetry.tracing is None else [self._scope, TraceCarrier()]
+        """What names the run in log lines, reports A2A tasks, and carries open spans over continue-as-new, if any."""
+        always: list[Interceptor] = [self._scope, self._news]
+        return always if self.telemetry.tracing is None else [*always, TraceCarrier()]
 
     def runner(self, runner: WorkflowRunner | None = None) -> WorkflowRunner:
         """The runner of the workflows, which turns telemetry on in them, unless it is off."""
@@ -267,6 +270,7 @@ class WorkerParts:
             archive.check_archived_thread,
             archive.delete_expired_thread,
             DeliverActivity(self._reader).deliver_message,
+            PushActivity(self._reader).post_task_update,
             inference.infer,
             self._remote.call_remote_agent,
             self._remote.cancel_remote_task,
@@ -296,6 +300,7 @@ class WorkerParts:
             async with (
                 serving_health(settings.health_port, health.checks, host=settings.health_host),
                 self._sources_refreshing(),
+                self._news.running(),
                 self._dependencies.running(self._registry),
                 self._lifecycles.running(self._registry.plugins.values()),
                 measuring_runs(self._client, self._metrics_of_runs, settings.task_queue),

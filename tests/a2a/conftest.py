@@ -44,11 +44,12 @@ async def serving(
     port: int = 0,
     token: str | None = None,
     tenant: str | None = None,
+    push_private: bool = True,
 ) -> AsyncIterator[str]:
     """Serve on loopback; yields the url."""
     listening, stop = listen("127.0.0.1", port), asyncio.Event()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    served = app(client, agents=agents, url=url, token=token, tenant=tenant)
+    served = app(client, agents=agents, url=url, token=token, tenant=tenant, push_private=push_private)
     running = asyncio.create_task(serve_app(served, listening, until=stop))
     try:
         yield url

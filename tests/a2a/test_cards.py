@@ -35,7 +35,7 @@ def test_each_agent_has_interfaces_of_its_own_and_the_first_comes_first_and_last
         ("clerk", "Files things."),
         ("buyer", "The agent 'buyer'."),
     ]
-    assert (made.capabilities.streaming, made.capabilities.push_notifications) == (True, False)
+    assert (made.capabilities.streaming, made.capabilities.push_notifications) == (True, True)
 
 
 def test_only_the_extended_card_has_the_tools_of_agents() -> None:

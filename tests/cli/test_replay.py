@@ -192,7 +192,7 @@ async def test_a_part_of_a_history_is_not_replayed(tmp_path: Path) -> None:
 async def test_another_workflows_history_is_not_replayed(tmp_path: Path) -> None:
     path = rewritten(tmp_path, '"name":"AgentRun"', '"name":"Order"')
     replayed = await HistoryReplayer(pydantic_data_converter).one(file_source(path))
-    ours = "AgentRun, ToolTask, ThreadArchive, ScheduledMessage"
+    ours = "AgentRun, ToolTask, ThreadArchive, ScheduledMessage, A2aPush"
     assert replayed.unread == f"is a history of the workflow 'Order'; replayed are {ours}"
 
 

@@ -218,6 +218,9 @@ def test_every_function_that_spells_an_id_is_pinned() -> None:
             "archive_id",
             "last_archive_id",
             "archived_thread_id",
+            "push_id",
+            "pushed_thread_id",
+            "notification_id",
         ),
     }
 
@@ -314,6 +317,12 @@ def test_a_child_and_a_descendant_are_recognised_by_their_thread_ids() -> None:
     ]
 
 
+def test_push_notifications_are_named_after_their_thread_and_what_they_say() -> None:
+    assert ids.push_id("t1") == "t1/a2a-push"
+    assert [ids.pushed_thread_id(id) for id in ("t1/a2a-push", "t1/a2a-push/1", "t1")] == ["t1", "", ""]
+    assert ids.notification_id("t1.5feceb66", "c1", "0123") == "58fe7703639f646f325ce5f98deea59c"
+
+
 def test_an_archive_is_named_after_its_thread() -> None:
     assert ids.archive_prefix("t1") == "t1/archive/"
     assert ids.archive_id("t1", 2, "d1") == "t1/archive/2-d1"
@@ -331,6 +340,7 @@ def test_an_archive_is_named_after_its_thread() -> None:
         ("\ud800", "has the character '\\ud800'"),
         ("a\u2028b", "has the character '\\u2028'"),
         ("漢" * 67, f"thread id '{'漢' * 40}…' has 201 bytes: use at most 200"),
+        ("t1/a2a-push", "is like that of push notifications: choose another end than '/a2a-push'"),
         ("t1/archive/last", "is like that of an archive: leave out '/archive/'"),
     ],
 )

@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import WorkflowFailureError, WorkflowHistory
 
@@ -34,8 +35,9 @@ from wakeful.contract.archive import SegmentHeader, ThreadClosed
 from wakeful.contract.budgets import Budget
 from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender
 from wakeful.contract.messages import InputMessage
+from wakeful.contract.push import PushConfig, PushState
 from wakeful.contract.requests import ScheduledSend, Submission
-from wakeful.contract.runs import ThreadMode
+from wakeful.contract.runs import Adapter, ThreadMode
 from wakeful.contract.views import StatusView
 from wakeful.history.archive import delete_execution
 from wakeful.testing import runtime
@@ -414,6 +416,46 @@ async def scheduled_message(client: Client, thread: str) -> str:
     return firing
 
 
+async def a2a_push(client: Client, thread: str) -> str:
+    """Push notifications to two webhooks: one is down at first, and the config of the other is deleted."""
+    push, queue = ids.push_id(thread), client.task_queue
+    closed = await asyncio.start_server(_accept, "127.0.0.1", 0)
+    port = closed.sockets[0].getsockname()[1]
+    closed.close()
+    task = PushConfig(
+        id="kept", task_id="task", message_id="m1", url=f"http://127.0.0.1:{port}/", token="t", private=True
+    )
+    other = task.model_copy(update={"id": "deleted", "token": None})
+    await client.send(thread, "approve", agent_id="tester", message_id="m1", adapter=Adapter.A2A)
+    state = PushState(thread_id=thread)
+    await client.temporal.start_workflow(
+        names.WORKFLOW_A2A_PUSH,
+        state,
+        id=push,
+        task_queue=queue,
+        start_signal=names.SIGNAL_SET_PUSH,
+        start_signal_args=[task],
+    )
+    handle = client.temporal.get_workflow_handle(push)
+    await handle.signal(names.SIGNAL_SET_PUSH, other)
+    await until_status(client, thread, RunStatus.WAITING)
+    async with await asyncio.start_server(_accept, "127.0.0.1", port):
+        while EventType.EVENT_TYPE_TIMER_STARTED not in [event.event_type for event in await events(handle)]:
+            await asyncio.sleep(0.1)
+        await handle.signal(names.SIGNAL_DELETE_PUSH, other.ref)
+        await decide_first(client, thread, "resume", result="go")
+        await handle.result()
+    return push
+
+
+async def _accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A webhook that accepts everything."""
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+    await writer.drain()
+    writer.close()
+
+
 async def compaction(client: Client, thread: str) -> None:
     for number in range(1, 7):
         await client.send(thread, f"message {number}", agent_id="summarizing", message_id=f"m{number}")
@@ -532,6 +574,7 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             hooks,
             agent_state,
             scheduled_message,
+            a2a_push,
             missing_on_a_worker,
             remote_agent,
             remote_agent_cancelled,

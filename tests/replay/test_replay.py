@@ -21,7 +21,7 @@ from wakeful.contract import names
 from wakeful.contract.runs import RunResult
 from wakeful.loop.machine.facts import Fact
 from wakeful.loop.machine.state import Advance, Thread
-from wakeful_workflows import AgentRun, ScheduledMessage, ThreadArchive, ToolTask
+from wakeful_workflows import A2aPush, AgentRun, ScheduledMessage, ThreadArchive, ToolTask
 from wakeful_workflows.agent_run import NO_REQUEST
 
 RECORDED = sorted(HISTORIES.glob("*.json"))
@@ -47,7 +47,7 @@ def history_of(events: list[Event]) -> WorkflowHistory:
 
 
 def replayer(*workflows: type) -> Replayer:
-    ours = (AgentRun, ToolTask, ThreadArchive, ScheduledMessage)
+    ours = (AgentRun, ToolTask, ThreadArchive, ScheduledMessage, A2aPush)
     return Replayer(workflows=workflows or ours, data_converter=pydantic_data_converter)
 
 

@@ -57,13 +57,14 @@ from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.other_workers import OtherWorkers, Patience
 from wakeful_activities.sweep.orphans import OrphanSweep
 from wakeful_activities.user_code import UserCode
-from wakeful_workflows import AgentRun, ScheduledMessage, ThreadArchive, ToolTask
+from wakeful_workflows import A2aPush, AgentRun, ScheduledMessage, ThreadArchive, ToolTask
 
 WORKFLOWS: dict[str, type] = {
     names.WORKFLOW: AgentRun,
     names.WORKFLOW_TOOL_TASK: ToolTask,
     names.WORKFLOW_ARCHIVE: ThreadArchive,
     names.WORKFLOW_SCHEDULED: ScheduledMessage,
+    names.WORKFLOW_A2A_PUSH: A2aPush,
 }
 
 

@@ -29,6 +29,7 @@ def app(
     only: Collection[str] | None = None,
     token: str | None = None,
     tenant: str | None = None,
+    push_private: bool = False,
 ) -> "ASGIApp":
     """An ASGI application that serves agents over A2A: cards, JSON-RPC, HTTP+JSON and streams.
 
@@ -39,6 +40,8 @@ def app(
         token: the bearer token that every request but that for a card must have; by default that of
             `WAKEFUL_A2A_TOKEN`. Without one, only this machine is served.
         tenant: the tenant that the threads belong to.
+        push_private: push notifications may be sent to addresses that are not public: of this machine, or of its
+            networks.
 
     Raises:
         ConfigurationError: `wakeful[a2a]` is not installed, there is no agent, or an id or the url cannot be served.
@@ -50,4 +53,4 @@ def app(
             raise
         problem = f"A2A needs a package that is missing ({error.name}): pip install 'wakeful[a2a]'"
         raise ConfigurationError([problem]) from error
-    return build(client, agents=agents, url=url, only=only, token=token, tenant=tenant)
+    return build(client, agents=agents, url=url, only=only, token=token, tenant=tenant, push_private=push_private)

@@ -1,11 +1,17 @@
 """Compose the ASGI application: a2a-sdk's routes over our request handler, the cards, and who may use them."""
 
+import logging
 import os
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from a2a.server.context import ServerCallContext
-from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
+from a2a.server.routes import (
+    create_agent_card_routes,
+    create_jsonrpc_routes,
+    create_rest_routes,
+    jsonrpc_dispatcher,
+)
 from a2a.server.routes.common import DefaultServerCallContextBuilder
 from a2a.utils.constants import AGENT_CARD_WELL_KNOWN_PATH
 from starlette.applications import Starlette
@@ -32,6 +38,7 @@ def build(
     only: Collection[str] | None,
     token: str | None,
     tenant: str | None,
+    push_private: bool,
 ) -> "ASGIApp":
     """The application that `wakeful.a2a.app` documents."""
     if not url.startswith(("http://", "https://")):
@@ -40,7 +47,9 @@ def build(
     url, served = url.rstrip("/"), served_agents(agents, only=only)
     has_token = token is not None
     public = card(served, url=url, has_token=has_token)
-    handler = WakefulRequestHandler(client, served, public=public, tenant=tenant)
+    handler = WakefulRequestHandler(client, served, public=public, tenant=tenant, push_private=push_private)
+    # At the level DEBUG it logs the bodies of requests, and a push config may have secrets.
+    logging.getLogger(jsonrpc_dispatcher.__name__).setLevel(logging.INFO)
     builder = _ContextBuilder()
     routes: list[BaseRoute] = [*create_agent_card_routes(public)]
     for agent in served:

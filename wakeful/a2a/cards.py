@@ -90,7 +90,7 @@ def card(agents: Sequence[ServedAgent], *, url: str, has_token: bool, extended: 
         description=_description(first) if is_one else f"{len(agents)} agents: {', '.join(it.id for it in agents)}",
         version=VERSION,
         supported_interfaces=[_interface(agent, url, binding) for agent in addressed for binding in BINDINGS],
-        capabilities=AgentCapabilities(streaming=True, push_notifications=False, extended_agent_card=has_token),
+        capabilities=AgentCapabilities(streaming=True, push_notifications=True, extended_agent_card=has_token),
         default_input_modes=INPUT_MODES,
         default_output_modes=OUTPUT_MODES,
         skills=[skill for agent in agents for skill in _skills(agent, extended=extended)],

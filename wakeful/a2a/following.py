@@ -14,7 +14,6 @@ from wakeful.client.client import Client
 from wakeful.client.watching.live import REWOUND
 from wakeful.contract import names
 from wakeful.contract.events import EventRecord, SignalRefused, StepStart, StreamReset, TextDelta
-from wakeful.contract.outcomes import OutcomeStatus
 
 TaskEvent = Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 
@@ -43,7 +42,7 @@ class TaskFollower:
             is_rewound = False
             async with aclosing(self._watch()) as records:
                 async for record in records:
-                    if is_rewound := _is_rewind(record):
+                    if is_rewound := is_rewind(record):
                         break
                     for event in await self._on_record(record):
                         yield event
@@ -68,16 +67,14 @@ class TaskFollower:
             return []
         run = self._tree.root.run_of(self._ref.message_id)
         events: list[TaskEvent] = list(self._answer.on_record(record, run)) if run is not None else []
-        if _shown(task) != _shown(self.task):
+        if shown(task) != shown(self.task):
             events.append(TaskStatusUpdateEvent(task_id=task.id, context_id=task.context_id, status=task.status))
         self.task = task
         return events
 
     async def _refused(self) -> Task | None:
-        outcome = await self._reader.outcome(self._ref.thread_id, self._ref.message_id)
-        if outcome is None or outcome.status is not OutcomeStatus.REFUSED:
-            return None
-        return rejected(self.task, outcome.reason)
+        reason = await self._reader.refusal(self._ref)
+        return None if reason is None else rejected(self.task, reason)
 
     async def _read_again(self) -> Task:
         """The task after a rewind, which has undone a part of what was followed."""
@@ -130,10 +127,11 @@ def _text_part(text: str) -> Part:
     return Part(text=text, media_type="text/plain")
 
 
-def _is_rewind(record: EventRecord) -> bool:
+def is_rewind(record: EventRecord) -> bool:
+    """Whether the thread was rewound: a part of what was read of it is undone."""
     return record.provisional and not record.path and record.event == StreamReset(reason=REWOUND)
 
 
-def _shown(task: Task) -> tuple[TaskState, str]:
+def shown(task: Task) -> tuple[TaskState, str]:
     """What makes a status another one: its state, or its question."""
     return task.status.state, task.status.message.message_id

@@ -27,7 +27,6 @@ from a2a.types import (
 )
 from a2a.utils.errors import (
     InvalidParamsError,
-    PushNotificationNotSupportedError,
     TaskNotCancelableError,
     TaskNotFoundError,
     UnsupportedOperationError,
@@ -40,6 +39,7 @@ from wakeful.a2a.cards import ServedAgent, card
 from wakeful.a2a.errors import translating
 from wakeful.a2a.following import TaskEvent, TaskFollower
 from wakeful.a2a.listing import page_of
+from wakeful.a2a.push_configs import PushConfigs, shown_config
 from wakeful.a2a.reading import NotShared, TaskReader
 from wakeful.a2a.sending import Sender, Turn
 from wakeful.a2a.task_ids import thread_of
@@ -50,8 +50,6 @@ from wakeful.contract.errors import ChangeRefused, NoAnswer
 REQUEST = "request"
 """Under which key the state of a call has the HTTP request."""
 
-NO_PUSH = "there are no push notifications: subscribe to the task, or get it, whenever and from wherever you like"
-
 CANCELLED_WITHIN_SECONDS = 30.0
 """How long a cancel waits for the end of its run; a tool may notice it late."""
 
@@ -60,7 +58,13 @@ class WakefulRequestHandler(RequestHandler):
     """Answers the requests of clients for some agents."""
 
     def __init__(
-        self, client: Client, agents: tuple[ServedAgent, ...], *, public: AgentCard, tenant: str | None
+        self,
+        client: Client,
+        agents: tuple[ServedAgent, ...],
+        *,
+        public: AgentCard,
+        tenant: str | None,
+        push_private: bool = False,
     ) -> None:
         self._client = client
         self._agents = {agent.id: agent for agent in agents}
@@ -68,6 +72,7 @@ class WakefulRequestHandler(RequestHandler):
         self._tenant = tenant
         self._reader = TaskReader(client, self._agents, tenant=tenant)
         self._sender = Sender(client, self._reader, tenant=tenant)
+        self._push_configs = PushConfigs(client, private=push_private)
 
     @override
     @validate_request_params
@@ -153,37 +158,58 @@ class WakefulRequestHandler(RequestHandler):
         return card(agents, url=url, has_token=True, extended=True)
 
     @override
+    @validate_request_params
     async def on_create_task_push_notification_config(
         self, params: TaskPushNotificationConfig, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        raise PushNotificationNotSupportedError(NO_PUSH)
+        with translating():
+            turn = await self._find(params.task_id)
+            if turn.task.status.state in TERMINAL:
+                raise UnsupportedOperationError(f"task {params.task_id!r} has ended: get it instead")
+            await self._push_configs.check(params)
+            return shown_config(await self._push_configs.set(turn.ref, params))
 
     @override
+    @validate_request_params
     async def on_get_task_push_notification_config(
         self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> TaskPushNotificationConfig:
-        raise PushNotificationNotSupportedError(NO_PUSH)
+        with translating():
+            turn = await self._find(params.task_id)
+            return shown_config(await self._push_configs.get(turn.ref, params.id or params.task_id))
 
     @override
+    @validate_request_params
     async def on_list_task_push_notification_configs(
         self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
     ) -> ListTaskPushNotificationConfigsResponse:
-        raise PushNotificationNotSupportedError(NO_PUSH)
+        with translating():
+            turn = await self._find(params.task_id)
+            configs = await self._push_configs.list(turn.ref)
+        return ListTaskPushNotificationConfigsResponse(configs=map(shown_config, configs))
 
     @override
+    @validate_request_params
     async def on_delete_task_push_notification_config(
         self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
     ) -> None:
-        raise PushNotificationNotSupportedError(NO_PUSH)
+        with translating():
+            turn = await self._find(params.task_id)
+            await self._push_configs.delete(turn.ref, params.id or params.task_id)
 
     async def _send(self, params: SendMessageRequest, context: ServerCallContext, *, live: bool) -> Turn:
         agent = self._agent(context)
-        message = params.message
-        if params.configuration.HasField("task_push_notification_config"):
-            raise PushNotificationNotSupportedError(NO_PUSH)
+        message, given = params.message, params.configuration.task_push_notification_config
+        has_push = params.configuration.HasField("task_push_notification_config")
+        if has_push:
+            await self._push_configs.check(given)  # before the message is sent
         if message.task_id:
-            return await self._sender.reply(message, live=live)
-        return await self._sender.begin(agent.id, message, live=live)
+            turn = await self._sender.reply(message, live=live)
+        else:
+            turn = await self._sender.begin(agent.id, message, live=live)
+        if has_push and turn.task.status.state not in TERMINAL:
+            await self._push_configs.set(turn.ref, given)
+        return turn
 
     def _agent(self, context: ServerCallContext) -> ServedAgent:
         """The agent that a request names as its tenant; the first one, if it names none."""

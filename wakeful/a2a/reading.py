@@ -11,6 +11,7 @@ from wakeful.a2a.projection import TreeRecord
 from wakeful.a2a.tasks import TaskRef, refs_of, task_of, waiting_task
 from wakeful.client.client import Client
 from wakeful.client.recent_submissions import recent_submissions
+from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import describe
 from wakeful.client.watching.heartbeat_feed import HeartbeatFeeds
 from wakeful.client.watching.retrying import OutageReporter, SharedCalls
@@ -88,12 +89,11 @@ class TaskReader:
 
     async def outcome(self, thread_id: str, id: str) -> Outcome | None:
         """What became of the message or the decision with this id; None if the thread does not know it."""
-        request = {"ids": [id]}
-        try:
-            view = await self._client.reader.query(thread_id, names.QUERY_OUTCOMES, OutcomesView, request)
-        except (NoAnswer, ThreadNotFound):  # no worker has started or restored it
-            return None
-        return next((outcome for outcome in view.outcomes if outcome.id == remembered_id(id)), None)
+        return await read_outcome(self._client.reader, thread_id, id)
+
+    async def refusal(self, ref: TaskRef) -> str | None:
+        """Why a thread has refused the message that names a task; None if it has not."""
+        return await read_refusal(self._client.reader, ref)
 
     async def _read(self, tree: TreeRecord, thread_id: str, *, with_ended: bool) -> None:
         thread = tree.thread(thread_id)
@@ -132,7 +132,22 @@ class TaskReader:
 
     async def _unhandled_task(self, tree: TreeRecord, ref: TaskRef, message: Message, at: int) -> Task:
         # A thread that no worker has started has refused nothing, and would be waited for.
-        outcome = await self.outcome(ref.thread_id, ref.message_id) if tree.root.runs else None
-        if outcome is None or outcome.status is not OutcomeStatus.REFUSED:
+        reason = await self.refusal(ref) if tree.root.runs else None
+        if reason is None:
             return waiting_task(ref, message, at)
-        return waiting_task(ref, message, at, state=TaskState.TASK_STATE_REJECTED, reason=outcome.reason)
+        return waiting_task(ref, message, at, state=TaskState.TASK_STATE_REJECTED, reason=reason)
+
+
+async def read_outcome(reader: ThreadReader, thread_id: str, id: str) -> Outcome | None:
+    """What became of the message or the decision with this id; None if the thread does not know it."""
+    try:
+        view = await reader.query(thread_id, names.QUERY_OUTCOMES, OutcomesView, {"ids": [id]})
+    except (NoAnswer, ThreadNotFound):  # no worker has started or restored it
+        return None
+    return next((outcome for outcome in view.outcomes if outcome.id == remembered_id(id)), None)
+
+
+async def read_refusal(reader: ThreadReader, ref: TaskRef) -> str | None:
+    """Why a thread has refused the message that names a task; None if it has not."""
+    outcome = await read_outcome(reader, ref.thread_id, ref.message_id)
+    return outcome.reason if outcome is not None and outcome.status is OutcomeStatus.REFUSED else None

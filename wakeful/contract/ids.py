@@ -558,6 +558,8 @@ def thread_id_problem(thread_id: str) -> str | None:
         return f"thread id {shown} has {size:,} bytes: use at most {THREAD_ID_BYTES}, because longer ids are made of it"
     if archived_thread_id(thread_id):
         return f"thread id {shown} is like that of an archive: leave out '/archive/'"
+    if pushed_thread_id(thread_id):
+        return f"thread id {shown} is like that of push notifications: choose another end than {_PUSH!r}"
     return None
 
 
@@ -597,6 +599,25 @@ def last_archive_id(thread_id: str) -> str:
 def archived_thread_id(archive_id: str) -> str:
     """The thread of an archive."""
     return archive_id.rpartition("/archive/")[0]
+
+
+_PUSH = "/a2a-push"
+
+
+def push_id(thread_id: str) -> str:
+    """The workflow id of the push notifications of a thread's A2A tasks."""
+    return f"{thread_id}{_PUSH}"
+
+
+def pushed_thread_id(push_id: str) -> str:
+    """The thread of such a workflow; empty of another id."""
+    return push_id.removesuffix(_PUSH) if push_id.endswith(_PUSH) else ""
+
+
+def notification_id(task_id: str, config_id: str, state: str) -> str:
+    """The id of the push notification of a state: the same whenever it is sent to this webhook."""
+    sent = "\n".join((task_id, config_id, state))
+    return hashlib.sha256(sent.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def is_child(thread_id: str, parent: str) -> bool:

@@ -7,6 +7,7 @@ WORKFLOW = "AgentRun"
 WORKFLOW_TOOL_TASK = "ToolTask"
 WORKFLOW_ARCHIVE = "ThreadArchive"
 WORKFLOW_SCHEDULED = "ScheduledMessage"
+WORKFLOW_A2A_PUSH = "A2aPush"
 DEFAULT_TASK_QUEUE = "wakeful"
 
 LOCAL_SOURCE = "local"
@@ -38,6 +39,10 @@ SIGNAL_MISSING = "missing"
 """A worker lacks what an activity of the thread needs, and leaves it to others: the details show it, and no more."""
 SIGNAL_THREAD_CLOSED = "thread_closed"
 """To an archive: its thread has closed."""
+SIGNAL_SET_PUSH = "set_push_config"
+SIGNAL_DELETE_PUSH = "delete_push_config"
+SIGNAL_TASK_CHANGED = "task_changed"
+"""To the push notifications of a thread: where to send those of a task, where no longer, and that there may be news."""
 
 PUBLIC_SIGNALS = (
     SIGNAL_SUBMIT,
@@ -91,6 +96,8 @@ ACTIVITY_EXPIRE = "delete_expired_thread"
 ACTIVITY_COMPACT = "compact"
 ACTIVITY_DELIVER = "deliver_message"
 ACTIVITY_HOOKS = "run_hooks"
+ACTIVITY_POST_TASK = "post_task_update"
+"""Of the push notifications of a thread: wait for the next state of an A2A task, and post it to a webhook."""
 
 INFERENCES = frozenset({ACTIVITY_INFER, ACTIVITY_CALL_REMOTE})
 """The activities that answer: both take an `InferInput` and return a `ModelResponse`."""
@@ -118,6 +125,7 @@ RESERVED_TOOL_NAMES = frozenset(
         ACTIVITY_COMPACT,
         ACTIVITY_DELIVER,
         ACTIVITY_HOOKS,
+        ACTIVITY_POST_TASK,
     }
 )
 """A tool is an activity by its own name, so it may not take one of ours."""

@@ -29,10 +29,11 @@ from wakeful.history.completed_part import last_completed_task
 from wakeful.history.decoder import moments_of
 from wakeful.history.moments import ActivityCompleted, Started
 from wakeful.undecodable import decode_problem, tolerant
-from wakeful_workflows import AgentRun, ScheduledMessage, ThreadArchive, ToolTask
+from wakeful_workflows import A2aPush, AgentRun, ScheduledMessage, ThreadArchive, ToolTask
 
-OURS = (names.WORKFLOW, names.WORKFLOW_TOOL_TASK, names.WORKFLOW_ARCHIVE, names.WORKFLOW_SCHEDULED)
-WORKFLOWS: Sequence[type] = (AgentRun, ToolTask, ThreadArchive, ScheduledMessage)
+NO_THREADS = (names.WORKFLOW_SCHEDULED, names.WORKFLOW_A2A_PUSH)
+OURS = (names.WORKFLOW, names.WORKFLOW_TOOL_TASK, names.WORKFLOW_ARCHIVE, *NO_THREADS)
+WORKFLOWS: Sequence[type] = (AgentRun, ToolTask, ThreadArchive, ScheduledMessage, A2aPush)
 
 BUILD_ID = "replay"
 """Of the replaying worker. Without one, the SDK reads and hashes every imported module."""

@@ -26,7 +26,7 @@ from wakeful.history.completed_part import last_completed_task
 from wakeful.history.decoder import ExecutionRef
 from wakeful.history.latest_execution import latest_started
 from wakeful.history.pending_task import pending_task, wait_for_new_task
-from wakeful.history.read_only_replayer import OURS, WORKFLOWS, ReadOnlyReplayer
+from wakeful.history.read_only_replayer import NO_THREADS, OURS, WORKFLOWS, ReadOnlyReplayer
 from wakeful.history.replayed_execution import ReplayedExecution, ThreadReading, drop_all, replay_execution
 from wakeful.rpc_errors import error_of
 from wakeful.undecodable import check_decodable
@@ -168,7 +168,7 @@ class HistoryReader:
             described = await self.temporal.get_workflow_handle(thread_id, run_id=run_id).describe()
         except RPCError as error:
             raise error_of(error, thread_id) from error
-        if described.workflow_type not in OURS or described.workflow_type == names.WORKFLOW_SCHEDULED:
+        if described.workflow_type not in OURS or described.workflow_type in NO_THREADS:
             raise CallerError(f"workflow {thread_id!r} is no thread but a {described.workflow_type!r}")
         check_decodable(self.temporal.data_converter, described)
         return described

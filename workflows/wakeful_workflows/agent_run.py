@@ -84,6 +84,7 @@ from wakeful_workflows.run_log import log_changes, logger
 from wakeful_workflows.run_metrics import run_metrics
 from wakeful_workflows.run_trace import run_trace
 from wakeful_workflows.signals import Signals
+from wakeful_workflows.task_changes import report_changes
 from wakeful_workflows.tools import failure_code, failure_reason
 from wakeful_workflows.visibility import Visibility
 from wakeful_workflows.worker_telemetry import worker_telemetry
@@ -265,6 +266,7 @@ class AgentRun(Signals):
             self._metrics.take(self._thread, made, fact)
         before, self._thread = self._thread, made.thread
         log_changes(before, made, now=_now())
+        report_changes(made)
         self._log.append(made.events, made.thread.identity, at=_now())
         self._fork_points.take(made)
         self._pending += made.commands

@@ -59,6 +59,10 @@ def serve(
     tenant: Annotated[
         str | None, typer.Option("--tenant", metavar="NAME", help="The tenant that the threads belong to.")
     ] = None,
+    push_private: Annotated[
+        bool,
+        typer.Option("--push-private", help="Send push notifications also to addresses that are not public."),
+    ] = False,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     client_factory: options.ClientOption = None,
@@ -91,7 +95,7 @@ def serve(
             stop = stop_on_signals()
             bound = listen(host, port)
             where = url or f"http://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}"
-            served_app = a2a_app(client, agents=served, only=only, url=where, tenant=tenant)
+            served_app = a2a_app(client, agents=served, only=only, url=where, tenant=tenant, push_private=push_private)
             print(f"A2A on {where}, namespace {temporal.namespace!r}, task queue {task_queue!r}", flush=True)
             await serve_app(served_app, bound, until=stop)
         print("A2A server stopped", flush=True)

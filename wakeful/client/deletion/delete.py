@@ -138,7 +138,7 @@ class _Deletion:
         await self._finder.check_is_root()
         found = await self._delete_executions()
         # Again: an activity that was running may have stored its result meanwhile.
-        await self._delete_payloads((*found.threads, *found.archives))
+        await self._delete_payloads((*found.threads, *found.archives, *found.pushes))
         remaining = [NotDeleted(id=id, reason=reason) for id, reason in self._failed.items()]
         deleted = 0
         if profiles is not None:
@@ -192,7 +192,7 @@ class _Deletion:
             if key in left:
                 await self._attempt(key, self._terminate)
         await self._delete_payloads({key.workflow_id for key in left if key not in self._requested})
-        for id in (*found.archives, *reversed(found.threads)):
+        for id in (*found.pushes, *found.archives, *reversed(found.threads)):
             await self._each(self._delete, (key for key in left if key.workflow_id == id))
         await self._each(self._look, left)
 

@@ -1,4 +1,5 @@
-"""Find every workflow that belongs to a thread: its executions, its descendants, and the archives of all of them.
+"""Find every workflow that belongs to a thread: its executions, its descendants, and the archives and push
+notifications of all of them.
 
 Temporal's visibility lists them; it is eventually consistent, so the newest execution of each thread is also described,
 which names the children that are running. A fork is not found: it has an id of its own, and no parent.
@@ -41,11 +42,13 @@ class Belongings:
     archives: tuple[str, ...]
     executions: Mapping[ExecutionKey, bool]
     """Of all of them, and whether each is open."""
+    pushes: tuple[str, ...] = ()
+    """The workflows that send push notifications."""
 
     @property
     def open(self) -> tuple[ExecutionKey, ...]:
-        """The open executions, parents first."""
-        places = {id: place for place, id in enumerate((*self.threads, *self.archives))}
+        """The open executions, parents first; before them what would notify clients of their ends."""
+        places = {id: place for place, id in enumerate((*self.pushes, *self.threads, *self.archives))}
         is_open = (key for key, is_open in self.executions.items() if is_open)
         return tuple(sorted(is_open, key=lambda key: places[key.workflow_id]))
 
@@ -60,6 +63,7 @@ class BelongingsFinder:
         """A workflow that is not looked for."""
         self._threads = [thread_id]
         self._archives = list[str]()
+        self._pushes = list[str]()
         self._slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
     async def find(self) -> Belongings:
@@ -80,7 +84,7 @@ class BelongingsFinder:
                         executions.setdefault(ExecutionKey(execution.id, execution.run_id), is_open)
         except RPCError as error:
             raise error_of(error, self._thread_id) from error
-        return Belongings(tuple(self._threads), tuple(self._archives), executions)
+        return Belongings(tuple(self._threads), tuple(self._archives), executions, tuple(self._pushes))
 
     async def check_is_root(self) -> None:
         """Refuse a sub-agent of a thread that exists: what it was asked and has answered is in its parent's history.
@@ -115,6 +119,11 @@ class BelongingsFinder:
             if belongs and id not in self._archives:
                 self._archives.append(id)
             return belongs
+        if kind == names.WORKFLOW_A2A_PUSH:
+            belongs = ids.pushed_thread_id(id) in self._threads
+            if belongs and id not in self._pushes:
+                self._pushes.append(id)
+            return belongs
         if kind not in _THREADS:
             return False
         if id in self._threads:
@@ -135,14 +144,21 @@ class BelongingsFinder:
         return sorted(listed, key=lambda each: (each.workflow_type == names.WORKFLOW_ARCHIVE, each.start_time))
 
     async def _newest(self, threads: Iterable[str]) -> list[WorkflowExecution]:
-        """The newest execution of each thread, and its last archive; the children that it waits for become known."""
-        wanted = [id for thread_id in threads for id in (thread_id, ids.last_archive_id(thread_id))]
+        """The newest execution of each thread, of its last archive and of its push notifications.
+
+        The children that it waits for become known.
+        """
+        wanted = [id for thread_id in threads for id in _of_thread(thread_id)]
         newest = [each for each in await asyncio.gather(*map(self.describe, wanted)) if each is not None]
         for described in newest:
             children = described.raw_description.pending_children
             started = [child.workflow_id for child in children if child.workflow_type_name in _THREADS]
             self._threads += [id for id in started if described.id in self._threads and id not in self._threads]
         return list[WorkflowExecution](newest)
+
+
+def _of_thread(thread_id: str) -> tuple[str, ...]:
+    return thread_id, ids.last_archive_id(thread_id), ids.push_id(thread_id)
 
 
 def parent_of(execution: WorkflowExecution) -> str | None:
