@@ -1,5 +1,7 @@
 """Delegations to a remote agent, whose worker is killed with -9 at random moments: the service gets each message once.
 
+The service is a2a-sdk's own server, which streams or not, or one of ours: another deployment, on another task queue.
+
 WAKEFUL_FAULT_KILLS=3 make faults is a short run.
 """
 
@@ -8,25 +10,73 @@ import contextlib
 import os
 import random
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import pytest
 from temporalio.client import Client as TemporalClient
 
-from tests.support.a2a_peer import Peer, running_peer
+from tests.a2a.conftest import serving
+from tests.support.a2a_peer import Entry, running_peer
 from tests.support.processes import ROOT, kill
+from wakeful import Agent, ModelRequest, ModelResponse, Registry
 from wakeful.client.client import Client
+from wakeful.worker import WorkerSettings, running_worker
 
 KILLS = int(os.environ.get("WAKEFUL_FAULT_KILLS", "50"))
-"""Half of them for a service that streams."""
+"""Of each kind of server."""
 AT_ONCE = 6
 """Delegations that each kill hits, in whatever they do at that moment."""
 BOUND_SECONDS = 240
 QUEUE = "remote-delegation"
 
 
+@dataclass(frozen=True)
+class Seen:
+    """A message that the service got."""
+
+    text: str
+
+
+class Service(Protocol):
+    """A service that records every message that it gets."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def ledger(self) -> Sequence[Seen | Entry]: ...
+
+
+@dataclass
+class OwnService:
+    """A deployment of ours, whose agent does what the messages `later SECONDS TEXT` say."""
+
+    url: str = ""
+    ledger: list[Seen] = field(default_factory=list)
+
+    async def complete(self, request: ModelRequest) -> ModelResponse:
+        said = request.messages[-1].text
+        self.ledger.append(Seen(said))
+        _, seconds, text = said.split(" ", 2)
+        await asyncio.sleep(float(seconds))  # the work that it does
+        return ModelResponse(model=request.model, text=text)
+
+
 @contextlib.asynccontextmanager
-async def worker(temporal: TemporalClient, peer: Peer) -> AsyncIterator[asyncio.subprocess.Process]:
+async def own_service(temporal: TemporalClient) -> AsyncIterator[OwnService]:
+    service, client = OwnService(), Client(temporal, task_queue=f"{QUEUE}-own")
+    registry = Registry(agents=[Agent(id="worker")], models={"default": service})
+    async with (
+        serving(client, agents={"worker": "Works."}) as service.url,
+        running_worker(temporal, registry, WorkerSettings(task_queue=client.task_queue, sweep_interval=None)),
+    ):
+        yield service
+
+
+@contextlib.asynccontextmanager
+async def worker(temporal: TemporalClient, peer: Service) -> AsyncIterator[asyncio.subprocess.Process]:
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tests.faults.remote_worker"),
         *(temporal.service_client.config.target_host, QUEUE, peer.url),
@@ -45,14 +95,15 @@ async def worker(temporal: TemporalClient, peer: Peer) -> AsyncIterator[asyncio.
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("streams", [True, False], ids=["streams", "polled"])
-async def test_a_killed_worker_costs_neither_a_second_task_nor_a_result(
-    temporal: TemporalClient, streams: bool
-) -> None:
+@pytest.mark.parametrize("kind", ["streams", "polled", "own"])
+async def test_a_killed_worker_costs_neither_a_second_task_nor_a_result(temporal: TemporalClient, kind: str) -> None:
     rng, client = random.Random(21), Client(temporal, task_queue=QUEUE)
-    async with running_peer(streams=streams) as peer:
-        for number in range(KILLS // 2):
-            threads = [f"{QUEUE}-{streams}-{number}-{n}" for n in range(AT_ONCE)]
+    kills = KILLS if kind == "own" else KILLS // 2
+    running: contextlib.AbstractAsyncContextManager[Service]
+    running = own_service(temporal) if kind == "own" else running_peer(streams=kind == "streams")
+    async with running as peer:
+        for number in range(kills):
+            threads = [f"{QUEUE}-{kind}-{number}-{n}" for n in range(AT_ONCE)]
             async with worker(temporal, peer) as process:
                 for thread in threads:
                     seconds = rng.choice([0.0, 0.1, 0.5, 2.0])
@@ -67,10 +118,10 @@ async def test_a_killed_worker_costs_neither_a_second_task_nor_a_result(
                 seen = [entry for entry in peer.ledger if thread in entry.text]
                 assert len(seen) == 1, f"{thread}: the service got {len(seen)} messages"
                 assert result.response.count(thread) == 1, f"{thread} ended with {result.response!r}"
-            print(f"kill {number + 1} of {KILLS // 2}", file=sys.stderr, flush=True)
+            print(f"{kind}: kill {number + 1} of {kills}", file=sys.stderr, flush=True)
 
 
-async def _first_message(peer: Peer, threads: list[str]) -> None:
+async def _first_message(peer: Service, threads: list[str]) -> None:
     async with asyncio.timeout(BOUND_SECONDS):
         while not any(thread in entry.text for entry in peer.ledger for thread in threads):
             await asyncio.sleep(0.005)
