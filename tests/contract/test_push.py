@@ -1,6 +1,6 @@
 """Push configs: no `repr` shows what may be a secret."""
 
-from wakeful.contract.push import PushConfig, PushSubscription
+from wakeful.contract.push import PushConfig, PushConfigRef, PushSubscription
 
 
 def test_a_config_shows_neither_its_secrets_nor_its_address() -> None:
@@ -15,3 +15,4 @@ def test_a_config_shows_neither_its_secrets_nor_its_address() -> None:
     )
     assert "secret" not in repr(PushSubscription(config=config))
     assert "secret" not in str(config)
+    assert config.ref == PushConfigRef(task_id="t1.5feceb66", id="c1")

@@ -43,6 +43,8 @@ class A2aPush:
         """What signals ask for, in their order."""
         self._subscriptions = {each.config.ref: each for each in state.subscriptions}
         self._deliveries = dict[PushConfigRef, asyncio.Task[None]]()
+        self._is_pausing = False
+        """Deliveries end, to continue as new: what is being posted is posted first, or it would be posted twice."""
         self._changes = 0
         """How often the thread may have changed."""
 
@@ -55,14 +57,17 @@ class A2aPush:
                 continue
             if not self._subscriptions:
                 return
-            if is_long():
-                await self._stop(*self._deliveries)
-                self._take_requests()
+            self._is_pausing |= is_long()
+            if self._is_pausing and not self._deliveries:
                 workflow.continue_as_new(self._kept())
-            for ref in self._subscriptions:
-                if ref not in self._deliveries:
-                    self._deliveries[ref] = asyncio.create_task(self._deliver(ref))
+            if not self._is_pausing:
+                self._start_deliveries()
             await workflow.wait_condition(self._has_news)
+
+    def _start_deliveries(self) -> None:
+        for ref in self._subscriptions:
+            if ref not in self._deliveries:
+                self._deliveries[ref] = asyncio.create_task(self._deliver(ref))
 
     def _take_requests(self) -> None:
         """Apply what signals asked for. A config that is set again is sent only what the last one was not."""
@@ -95,26 +100,31 @@ class A2aPush:
         return PushState(thread_id=self._thread_id, subscriptions=tuple(self._subscriptions.values()))
 
     def _has_news(self) -> bool:
-        return is_long() or bool(self._requests) or any(each.done() for each in self._deliveries.values())
+        must_pause = is_long() and not self._is_pausing
+        return must_pause or bool(self._requests) or any(each.done() for each in self._deliveries.values())
 
     async def _deliver(self, ref: PushConfigRef) -> None:
         """Post the states of the task in their order, until the last one."""
-        while True:
-            changes, subscription = self._changes, self._subscriptions[ref]
-            posted = await self._post(subscription)
-            if posted.state is not None:
-                sent = (*subscription.sent, posted.state)
-                self._subscriptions[ref] = subscription.model_copy(update={"sent": sent})
-            if posted.is_over:
-                del self._subscriptions[ref]
+        while not self._is_pausing:
+            changes = self._changes
+            posted = await self._post(self._subscriptions[ref])
+            # A signal that came with the result may have changed the config, or deleted it.
+            known = self._subscriptions.get(ref)
+            if known is None or posted.is_over:
+                self._subscriptions.pop(ref, None)
                 return
+            if posted.state is not None:
+                sent = (*known.sent, posted.state)
+                self._subscriptions[ref] = known.model_copy(update={"sent": sent})
             if posted.state is None:
                 await self._changed_since(changes)
 
     async def _changed_since(self, changes: int) -> None:
         with contextlib.suppress(TimeoutError):
             await workflow.wait_condition(
-                lambda: self._changes > changes, timeout=CHECK_SECONDS, timeout_summary="was a signal lost?"
+                lambda: self._changes > changes or self._is_pausing,
+                timeout=CHECK_SECONDS,
+                timeout_summary="was a signal lost?",
             )
 
     async def _post(self, subscription: PushSubscription) -> Posted:
