@@ -17,6 +17,7 @@ from wakeful.contract.errors import (
     InternalError,
     MessageRefused,
     NoAnswer,
+    NotAnswered,
     NotStarted,
     OtherTenant,
     ProviderError,
@@ -47,6 +48,13 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
                 "ThreadExists": {},
                 "ThreadExpired": {},
                 "ThreadNotFound": {},
+            },
+            "NotAnswered": {
+                "RunFailed": {},
+                "RunCancelled": {},
+                "RunBlocked": {},
+                "RunStopped": {},
+                "OutputMismatch": {},
             },
             "ConfigurationError": {},
             "DiscoveryFailed": {},
@@ -163,3 +171,9 @@ def test_a_failed_discovery_names_the_sources_and_why() -> None:
     failed = DiscoveryFailed({"partner": "HTTP 503", "cloud": "no answer"})
     assert str(failed) == "remote agent discovery failed: source 'partner': HTTP 503; source 'cloud': no answer"
     assert failed.failures == {"partner": "HTTP 503", "cloud": "no answer"}
+
+
+def test_a_message_without_an_answer_is_named_with_the_reason() -> None:
+    error = NotAnswered("t1", "m1", "its run was cancelled")
+    assert str(error) == "message 'm1' has no answer on thread 't1': its run was cancelled"
+    assert (error.thread_id, error.message_id, error.result) == ("t1", "m1", None)

@@ -59,7 +59,8 @@ def test_all_problems_are_listed_at_once() -> None:
         "tool 'look' is registered twice, as two different functions",
         "tool 'infer' has a reserved name; rename it (reserved: "
         "archive_thread, call_remote_agent, cancel_remote_task, check_archived_thread, compact, "
-        "delete_expired_thread, deliver_message, describe_worker, infer, resolve_agent, restore_thread, run_hooks)",
+        "delete_expired_thread, deliver_message, describe_worker, infer, post_task_update, resolve_agent, "
+        "restore_thread, run_hooks)",
         "agent 'a' names unknown tool 'fly'; registered: infer, look",
         "agent 'a' names unknown model 'none'; registered: default, lost, odd",
         "agent 'b' lists tools twice: look",
