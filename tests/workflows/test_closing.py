@@ -225,9 +225,12 @@ class _Meddling(OutboundInterceptor):
         return super().fetch_workflow_history_events(input)
 
     async def describe_workflow(self, input: DescribeWorkflowInput) -> WorkflowExecutionDescription:
-        if (act := self._meddler.once_canceled) is not None:
-            self._meddler.once_canceled = None
-            await act()
+        described = await super().describe_workflow(input)
+        act = self._meddler.once_canceled
+        if act is None or described.status is WorkflowExecutionStatus.RUNNING:
+            return described
+        self._meddler.once_canceled = None
+        await act()
         return await super().describe_workflow(input)
 
 
