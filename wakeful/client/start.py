@@ -21,7 +21,7 @@ from wakeful.client.branching.rewind import has_continued
 from wakeful.client.cancel import mode_of
 from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.client.thread_reader import ThreadReader
-from wakeful.client.wake import describe, is_closing, temporal_priority
+from wakeful.client.wake import Described, describe, is_closing, temporal_priority
 from wakeful.client.watching.execution import Execution
 from wakeful.client.watching.retrying import Retrier
 from wakeful.client.watching.watcher import WatchContext
@@ -46,7 +46,7 @@ from wakeful.history.decoder import ExecutionRef
 from wakeful.history.latest_execution import latest_started, read_tenant
 from wakeful.history.pending_task import pending_task
 from wakeful.permissions.rules import rule_problems
-from wakeful.rpc_errors import error_of
+from wakeful.rpc_errors import describe_execution, error_of
 from wakeful_workflows.closing import failure_result
 
 Handle = WorkflowHandle[Any, RunResult]
@@ -179,30 +179,36 @@ async def wait_for_last_result(context: WatchContext, thread_id: str) -> RunResu
 
     In `run` mode the workflow closes with its run. In `thread` mode it stays open.
     """
-    retrier, temporal = Retrier(thread_id, context.outages), context.reader.temporal
-    while (run_id := await _open_execution(temporal, thread_id)) is not None:
-        execution = Execution(temporal, thread_id, run_id, retrier)
-        await execution.open()
-        if (result := await _idle_result(context.reader, thread_id, run_id)) is not None:
-            return await whole_result(context.reader, result)
-        await execution.wait_for_change()
-    return await wait_for_result(context.reader, thread_id)
+    reader, retrier = context.reader, Retrier(thread_id, context.outages)
+    try:
+        while True:
+            described = await describe_execution(reader.temporal, thread_id)
+            if described is None:
+                raise ThreadNotFound(thread_id)
+            if not await _stays_open(reader.temporal, described):
+                # By its run id: the thread may be started over meanwhile.
+                return await _wait_from(reader, thread_id, described.run_id)
+            execution = Execution(reader.temporal, thread_id, described.run_id, retrier)
+            await execution.open()
+            if (result := await _idle_result(reader, thread_id, described.run_id)) is not None:
+                return await whole_result(reader, result)
+            await execution.wait_for_change()
+    except RPCError as error:
+        raise error_of(error, thread_id) from error
 
 
-async def _open_execution(temporal: Client, thread_id: str) -> str | None:
-    """The newest execution of a thread in `thread` mode, if it is neither closed nor about to be."""
-    described = await describe(temporal, thread_id)
-    if described is None:
-        raise ThreadNotFound(thread_id)
-    if described.status is not WorkflowExecutionStatus.RUNNING or is_closing(described):
-        return None
-    mode = await mode_of(temporal, ExecutionRef(thread_id, described.run_id))
-    return described.run_id if mode is ThreadMode.THREAD else None
+async def _stays_open(temporal: Client, described: Described) -> bool:
+    """Whether the execution is of a thread in `thread` mode, and neither closed nor about to be."""
+    if described.workflow_type != names.WORKFLOW or described.status is not WorkflowExecutionStatus.RUNNING:
+        return False
+    if is_closing(described):
+        return False
+    return await mode_of(temporal, ExecutionRef(described.id, described.run_id)) is ThreadMode.THREAD
 
 
 async def _idle_result(reader: ThreadReader, thread_id: str, run_id: str) -> RunResult | None:
     """The result of the newest run of an execution; None if a run is under way or may start, or there was none."""
-    described = await describe(reader.temporal, thread_id)
+    described = await describe_execution(reader.temporal, thread_id)
     # A pending task may handle a message or a close. It is looked for first: the status is then not older.
     if described is None or described.run_id != run_id or pending_task(described) is not None or is_closing(described):
         return None
