@@ -24,8 +24,8 @@ from a2a.utils.constants import TransportProtocol
 
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.a2a import app
-from wakeful.a2a.listening import listen, serve_app
 from wakeful.client.client import Client
+from wakeful.http_serving import listen, serve_app
 
 AGENTS = {
     "tester": "Does what tests ask.",

@@ -9,10 +9,10 @@ from starlette.applications import Starlette
 from wakeful import Agent, ConfigurationError, Registry, ScriptedModel, say, tool
 from wakeful.a2a.access import Access
 from wakeful.a2a.cards import card, served_agents
-from wakeful.a2a.listening import is_loopback, listen
 from wakeful.a2a.parts import a2a_message, blocks_of
 from wakeful.contract import messages
 from wakeful.contract.messages import AudioBlock, DocumentBlock, ImageBlock, TextBlock, UrlSource, VideoBlock
+from wakeful.http_serving import is_loopback, listen
 
 
 @tool

@@ -32,7 +32,6 @@ from tests.conftest import worker_settings
 from tests.support.app import registry
 from tests.support.encrypted import Encryption
 from tests.support.waiting import BOUND_SECONDS
-from wakeful.a2a.listening import listen, serve_app
 from wakeful.a2a.push_configs import PushConfigs
 from wakeful.a2a.webhooks import WebhookRefused, post_task
 from wakeful.client.client import Client
@@ -40,6 +39,7 @@ from wakeful.client.deletion.delete import plan_delete
 from wakeful.client.wake import describe
 from wakeful.contract import ids
 from wakeful.contract.push import PushConfig
+from wakeful.http_serving import listen, serve_app
 from wakeful.undecodable import with_converter
 from wakeful.worker import running_worker
 from wakeful_activities.a2a import push

@@ -54,7 +54,7 @@ def test_a_server_is_reached_by_the_names_that_are_allowed(
         ("0.0.0.0:0", None, "set WAKEFUL_MCP_TOKEN"),
         ("192.0.2.1:0", None, "set WAKEFUL_MCP_TOKEN"),
         ("0.0.0.0:0", "secret", "--allowed-host"),
-        ("192.0.2.1:0", "secret", "192.0.2.1:0"),
+        ("192.0.2.1:0", "secret", "'192.0.2.1', port 0"),
     ],
 )
 def test_beyond_this_machine_a_server_needs_a_token_and_a_name(written: str, token: str | None, problem: str) -> None:

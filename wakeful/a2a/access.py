@@ -1,12 +1,11 @@
 """Who may use an A2A server: clients with its token; without one, only those on the same machine."""
 
-import hmac
 from typing import TYPE_CHECKING
 
 from a2a.utils.constants import AGENT_CARD_WELL_KNOWN_PATH
 from starlette.responses import JSONResponse
 
-from wakeful.a2a.listening import is_loopback
+from wakeful.http_serving import has_token, is_loopback
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -26,7 +25,7 @@ class Access:
             await self._app(scope, receive, send)
         elif self._token is None and not is_loopback((scope.get("client") or ("",))[0]):
             await _refusal(403, NO_TOKEN)(scope, receive, send)
-        elif self._token is not None and not hmac.compare_digest(_bearer(scope), self._token):
+        elif self._token is not None and not has_token(scope["headers"], self._token):
             await _refusal(401, "the bearer token is missing or wrong")(scope, receive, send)
         else:
             await self._app(scope, receive, send)
@@ -35,14 +34,6 @@ class Access:
 def _is_for_card(scope: "Scope") -> bool:
     path: str = scope["path"]
     return scope["method"] in ("GET", "HEAD") and path.endswith(AGENT_CARD_WELL_KNOWN_PATH)
-
-
-def _bearer(scope: "Scope") -> bytes:
-    for name, value in scope["headers"]:
-        if name == b"authorization":
-            scheme, _, token = bytes(value).partition(b" ")
-            return token.strip() if scheme.lower() == b"bearer" else b""
-    return b""
 
 
 def _refusal(code: int, message: str) -> JSONResponse:

@@ -6,7 +6,9 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from wakeful import http_serving
 from wakeful.contract.errors import ConfigurationError
+from wakeful.http_serving import in_url, is_loopback
 from wakeful.mcp.transports import PATH
 
 TOKEN_VARIABLE = "WAKEFUL_MCP_TOKEN"
@@ -23,8 +25,7 @@ class Bound:
 
     @property
     def url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.socket.getsockname()[1]}{PATH}"
+        return f"http://{in_url(self.host)}:{self.socket.getsockname()[1]}{PATH}"
 
 
 def read_token(environ: Mapping[str, str]) -> str | None:
@@ -40,20 +41,16 @@ def listen(written: str, allowed_hosts: Sequence[str], *, token: str | None) -> 
             that is known, or the port is taken.
     """
     host, port = parse_address(written)
-    if not _is_loopback(host) and token is None:
+    if not is_loopback(host) and token is None:
         raise ConfigurationError(
             [f"--http {written!r} listens beyond this machine: set {TOKEN_VARIABLE} to a token that clients must have"]
         )
-    names = [*allowed_hosts] if _is_any(host) or _is_loopback(host) else [_bracketed(host), *allowed_hosts]
-    if not names and not _is_loopback(host):
+    names = [*allowed_hosts] if _is_any(host) or is_loopback(host) else [in_url(host), *allowed_hosts]
+    if not names and not is_loopback(host):
         raise ConfigurationError(
             [f"--http {written!r} listens on every interface: say with --allowed-host by which names clients reach it"]
         )
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return Bound(socket.create_server((host, port), family=family), host, tuple(names))
-    except OSError as error:
-        raise ConfigurationError([f"--http {written!r}: {error.strerror or error}"]) from error
+    return Bound(http_serving.listen(host, port), host, tuple(names))
 
 
 def parse_address(written: str) -> tuple[str, int]:
@@ -64,17 +61,7 @@ def parse_address(written: str) -> tuple[str, int]:
     return host.strip("[]") or LOCAL, int(port)
 
 
-def _is_loopback(host: str) -> bool:
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
-
-
 def _is_any(host: str) -> bool:
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host).is_unspecified
     return False
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

@@ -63,8 +63,10 @@ def serve(
     It needs workers that run the agents. Over stdio, it ends with its input; runs continue nevertheless.
     """
     from wakeful.cli.listening import listen, read_token
+    from wakeful.cli.serving import stop_on_signals
     from wakeful.cli.session import with_client
     from wakeful.contract.errors import ConfigurationError
+    from wakeful.http_serving import serve_app
     from wakeful.mcp import app as asgi_app
     from wakeful.mcp import serve_stdio
     from wakeful.worker import load_registry
@@ -94,8 +96,8 @@ def serve(
             decisions=decisions,
             cancels=cancels,
         )
-        from wakeful.cli.http_server import serve_http
-
-        await serve_http(served, bound.socket, greeting=f"MCP server on {bound.url}")
+        stop = stop_on_signals()
+        print(f"MCP server on {bound.url}", flush=True)
+        await serve_app(served, bound.socket, until=stop)
 
     with_client(options.Cluster(address, namespace, client_factory), go, task_queue=task_queue)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wakeful.client.client import Client
 from wakeful.contract.errors import ConfigurationError
+from wakeful.http_serving import has_token
 from wakeful.mcp.served import Served
 from wakeful.registry.registry import Registry
 
@@ -113,13 +113,9 @@ class _Bearer:
         self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan" or self._is_allowed(scope):
+        if scope["type"] == "lifespan" or has_token(scope["headers"], self._token):
             await self._app(scope, receive, send)
             return
         headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
         await send({"type": "http.response.start", "status": 401, "headers": headers})
         await send({"type": "http.response.body", "body": b"this server needs its bearer token\n"})
-
-    def _is_allowed(self, scope: Scope) -> bool:
-        scheme, _, given = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-        return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), self._token)

@@ -77,11 +77,11 @@ def serve(
     """
     from wakeful.a2a import TOKEN_VARIABLE
     from wakeful.a2a import app as a2a_app
-    from wakeful.a2a.listening import is_loopback, listen, serve_app
     from wakeful.cli.serving import stop_on_signals
     from wakeful.client.client import Client
     from wakeful.connection import Address, connect
     from wakeful.contract.errors import ConfigurationError
+    from wakeful.http_serving import in_url, is_loopback, listen, serve_app
 
     served, only = _served(app, agents, agent or [])
     if not os.environ.get(TOKEN_VARIABLE) and not is_loopback(host):
@@ -94,7 +94,7 @@ def serve(
         async with Client(temporal, task_queue=task_queue) as client:
             stop = stop_on_signals()
             bound = listen(host, port)
-            where = url or f"http://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}"
+            where = url or f"http://{in_url(host)}:{bound.getsockname()[1]}"
             served_app = a2a_app(client, agents=served, only=only, url=where, tenant=tenant, push_private=push_private)
             print(f"A2A on {where}, namespace {temporal.namespace!r}, task queue {task_queue!r}", flush=True)
             await serve_app(served_app, bound, until=stop)
