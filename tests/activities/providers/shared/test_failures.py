@@ -192,10 +192,10 @@ async def test_an_answer_that_is_not_complete_in_time_is_a_timeout(
     fake: FakeProvider, http: httpx.AsyncClient, reply: Reply, failing: str
 ) -> None:
     """B-120"""
-    chat = OpenAIChat(api_key=None, base_url=fake.chat_url, timeout=0.1, client=http)
+    chat = OpenAIChat(api_key=None, base_url=fake.chat_url, timeout=0.5, client=http)
     error = await failure(chat, fake, reply)
     assert error.kind is ProviderErrorKind.TIMEOUT
-    assert str(error).startswith(f"model 'test-model' at {fake.host} did not {failing} within 0.1 s")
+    assert str(error).startswith(f"model 'test-model' at {fake.host} did not {failing} within 0.5 s")
 
 
 def test_a_connection_that_is_not_accepted_in_time_is_a_timeout_too() -> None:
