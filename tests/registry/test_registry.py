@@ -22,7 +22,7 @@ from wakeful.authoring.plugin import Plugin
 from wakeful.authoring.profiles import ProfileKey
 from wakeful.contract.agents import ModelBinding
 from wakeful.contract.context import ContextPolicy
-from wakeful.contract.stopping import ContentMatch, LoopDetection, Timeout
+from wakeful.contract.stopping import ContentMatch, LoopDetection, MaxRounds, StopCondition, Timeout
 from wakeful.registry.registry import RegistrySnapshot, default_model
 
 
@@ -404,6 +404,22 @@ def test_a_glob_that_matches_no_tool_is_a_problem() -> None:
     assert error.value.problems == (
         f"agent 'a': 'lok' in allowed_tools matches no tool of the agent; it has: {has}",
         f"agent 'a': 'agent_run_*' in excluded_tools matches no tool of the agent; it has: {has}",
+    )
+
+
+def test_a_max_rounds_condition_takes_the_place_of_the_agents_max_rounds_b086() -> None:
+    def rounds(agent: Agent) -> tuple[int, tuple[StopCondition, ...]]:
+        resolved = Registry(agents=[agent]).resolve(agent.id)
+        return resolved.max_rounds, resolved.stop_conditions
+
+    many = (MaxRounds(rounds=40),)
+    assert rounds(Agent(id="a")) == (16, ())
+    assert rounds(Agent(id="a", stop_conditions=many)) == (0, many)
+    with pytest.raises(ConfigurationError) as raised:
+        Registry(agents=[Agent(id="a", max_rounds=8, stop_conditions=many)])
+    assert raised.value.problems == (
+        "agent 'a' limits its rounds twice: max_rounds=8 is short for the stop condition max_rounds, which says 40; "
+        "remove one of them",
     )
 
 

@@ -32,7 +32,7 @@ from wakeful.contract.model_settings import ModelSettings
 from wakeful.contract.permissions import PermissionPolicy
 from wakeful.contract.remote import Endpoint
 from wakeful.contract.runs import LONGEST_EXPIRE_AFTER, Priority
-from wakeful.contract.stopping import StopCondition
+from wakeful.contract.stopping import MaxRounds, StopCondition
 
 
 class Agent(Written):
@@ -110,9 +110,10 @@ class Agent(Written):
     expire_after: float | None = Field(default=None, gt=0, le=LONGEST_EXPIRE_AFTER)
     """Seconds that a thread of the agent may be idle before it deletes itself. None means never."""
     max_rounds: int = Field(default=DEFAULT_MAX_ROUNDS, ge=0)
-    """How many rounds of tool calls a run may make. 0 means no limit."""
+    """How many rounds of tool calls a run may make: short for `MaxRounds` in `stop_conditions`. 0 means no limit."""
     stop_conditions: Sequence[StopCondition] = ()
-    """Conditions that end a run. They are checked after every answer; the first that is met counts."""
+    """Conditions that end a run. They are checked after every answer; the first that is met counts. A `MaxRounds` takes
+    the place of `max_rounds`."""
     context: ContextPolicy | None = None
     """How much of a long conversation a request includes, and when older messages are summarised. None includes all,
     and summarises what the model rejects."""
@@ -165,6 +166,12 @@ class Agent(Written):
     @property
     def plugin_ids(self) -> tuple[str, ...]:
         return tuple(entry if isinstance(entry, str) else entry.id for entry in self.plugins)
+
+    @property
+    def recorded_max_rounds(self) -> int:
+        """`max_rounds`, or 0 if a `MaxRounds` condition says it instead."""
+        spelled_out = any(isinstance(condition, MaxRounds) for condition in self.stop_conditions)
+        return 0 if spelled_out else self.max_rounds
 
     def uses(self, plugin_id: str) -> bool:
         """Whether this plugin of the agent is active."""

@@ -11,7 +11,7 @@ from wakeful.contract import ids
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.remote import RemoteState
-from wakeful.contract.runs import RunResult, RunStatus, ToolCallStatus, Usage
+from wakeful.contract.runs import RunResult, RunStatus, ToolCallStatus
 from wakeful.contract.tasks import Task, TaskStatus, TaskType
 from wakeful.contract.views import StatusView, WaitingFor
 
@@ -127,11 +127,6 @@ def waiting_phrase(view: StatusView) -> str:
     return " and ".join(part for part in parts if part)
 
 
-def tokens(usage: Usage) -> int:
-    """All of them; not every provider reports a total."""
-    return max(usage.total_tokens or 0, (usage.prompt_tokens or 0) + (usage.completion_tokens or 0))
-
-
 def _decisions(view: StatusView) -> str:
     pending = [
         f"{call.tool_name} ({ids.ticket_id(view.identity.thread_id, call.call_id)})"
@@ -205,7 +200,7 @@ def _from_status(view: StatusView, children: tuple[TreeNode, ...]) -> dict[str, 
         "waiting_for": waiting_phrase(view),
         "doing": view.doing,
         "steps": view.steps,
-        "tokens": tokens(view.usage),
+        "tokens": view.usage.tokens,
         "cost": view.usage.cost,
         "spent": spent,
         "budget": view.budget,
@@ -231,7 +226,7 @@ def _from_list(known: KnownThread, children: tuple[TreeNode, ...]) -> dict[str, 
             "agent_id": known.result.agent_id,
             "reason": known.result.status_reason,
             "steps": known.result.steps,
-            "tokens": tokens(known.result.usage),
+            "tokens": known.result.usage.tokens,
             "cost": known.result.usage.cost,
             "spent": known.result.spent or spent,
         }

@@ -207,6 +207,12 @@ class Usage(Wire):
     estimated: Few[bool] = False
     """Tokens of at least one call are estimated, because its provider did not report them."""
 
+    @property
+    def tokens(self) -> int:
+        """All tokens, as budgets and stop conditions count them."""
+        # Not every provider reports a total: after a fallback to one that does not, the sum of the totals is too small.
+        return max(self.total_tokens or 0, (self.prompt_tokens or 0) + (self.completion_tokens or 0))
+
     def plus(self, other: "Usage") -> "Usage":
         """The sum, field by field; negative reports are ignored."""
         if other is NO_USAGE or other == NO_USAGE:

@@ -1,4 +1,7 @@
-"""Stop conditions of an agent. The loop checks them after every answer and ends the run if one is met."""
+"""Stop conditions of an agent. The loop checks them after every answer and ends the run if one is met.
+
+`MaxRounds` is the exception: it is the same limit as an agent's `max_rounds`, checked before the model is called.
+"""
 
 from typing import Annotated, Literal
 
@@ -8,21 +11,21 @@ from wakeful.contract.base import Written
 
 
 class MaxRounds(Written):
-    """The model asks for one more round of tool calls than this."""
+    """The run has made this many rounds of tool calls: `max_rounds=3` of an agent is short for it."""
 
     type: Literal["max_rounds"] = "max_rounds"
     rounds: int = Field(ge=1)
 
 
 class Timeout(Written):
-    """More time than this has passed since the run started."""
+    """More time than this has passed since the run started. It interrupts nothing; `Budget(seconds=…)` does."""
 
     type: Literal["timeout"] = "timeout"
     seconds: float = Field(gt=0, allow_inf_nan=False)
 
 
 class TokenBudget(Written):
-    """The run has used more prompt and completion tokens than this."""
+    """The run has used more tokens than this, without its sub-agents; `Budget(tokens=…)` counts theirs, too."""
 
     type: Literal["token_budget"] = "token_budget"
     max_total: int = Field(ge=1)

@@ -21,6 +21,7 @@ from wakeful.authoring.tool import Tool
 from wakeful.contract.ids import mcp_tools_prefix
 from wakeful.contract.names import LOCAL_SOURCE, RESERVED_TOOL_NAMES
 from wakeful.contract.state import StateScope
+from wakeful.contract.stopping import MaxRounds
 from wakeful.loop.step.stopping import stop_problems
 from wakeful.permissions.rules import rule_problems
 from wakeful.registry.agent_files import location_of, read_agents
@@ -349,6 +350,12 @@ def _stop_problems(agent: Agent) -> Iterator[Problem]:
     for index, condition in enumerate(agent.stop_conditions):
         for problem in stop_problems([condition]):
             yield Problem(f"agent {agent.id!r}: {problem}", location_of(agent, "stop_conditions", index))
+        if isinstance(condition, MaxRounds) and "max_rounds" in agent.model_fields_set:
+            message = (
+                f"agent {agent.id!r} limits its rounds twice: max_rounds={agent.max_rounds} is short for the stop "
+                f"condition {condition.type}, which says {condition.rounds}; remove one of them"
+            )
+            yield Problem(message, location_of(agent, "stop_conditions", index))
 
 
 def _model_problems(content: RegistryContent) -> Iterator[Problem]:

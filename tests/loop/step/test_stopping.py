@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from tests.loop.driving import AGENT, PARALLEL, Driver, asks, call, ok, pending, reject, says, truncated
 from wakeful.contract.base import replace
 from wakeful.contract.inference import ModelResponse
-from wakeful.contract.runs import RunStatus, StopDetail, Usage
+from wakeful.contract.runs import RunStatus, StopDetail, Stopped, Usage
 from wakeful.contract.stopping import (
     ConsecutiveErrors,
     ContentMatch,
@@ -28,6 +28,7 @@ from wakeful.loop.step.stopping import (
     MAX_WINDOW,
     first_met,
     recent_answers_after,
+    rounds_made,
     stop_problems,
 )
 from wakeful.loop.thread.transcript import TranscriptPosition
@@ -94,7 +95,6 @@ def test_the_detail_says_which_condition_was_met_h17() -> None:
         usage=Usage(prompt_tokens=8, completion_tokens=4),
     )
     conditions: dict[StopCondition, str] = {
-        MaxRounds(rounds=2): "2 rounds of tool calls were made",
         Timeout(seconds=1.5): "1.5 seconds have passed",
         TokenBudget(max_total=10): "12 tokens were used; 10 are allowed",
         ConsecutiveErrors(max=2): "every tool call failed, 3 rounds in a row",
@@ -108,19 +108,24 @@ def test_the_detail_says_which_condition_was_met_h17() -> None:
         assert detail == StopDetail(code=condition.type, detail=text)
 
 
-@pytest.mark.parametrize(
-    ("rounds", "response", "code"),
-    [
-        (1, ASKS, None),
-        (2, ASKS, "max_rounds"),
-        (2, truncated(incomplete=("look",)), "max_rounds"),
-        (2, SAYS, None),
-    ],
-)
-def test_max_rounds_stops_the_run_before_one_round_too_many_b082(
-    rounds: int, response: ModelResponse, code: str | None
+@pytest.mark.parametrize("spelled", [{"max_rounds": 2}, {"max_rounds": 0, "stop_conditions": (MaxRounds(rounds=2),)}])
+def test_both_spellings_of_max_rounds_stop_the_run_before_another_answer_is_paid_for_b082_h16(
+    spelled: dict[str, Any],
 ) -> None:
-    assert met(run_with(MaxRounds(rounds=2), rounds=rounds), response) == code
+    driver = Driver(AGENT.model_copy(update=spelled))
+    for number in range(2):
+        driver.model(asks(call(f"c{number}")))
+        driver.tool(f"c{number}", ok("sunny"))
+    detail = StopDetail(code="max_rounds", detail="2 rounds of tool calls were made")
+    assert (driver.result.termination, driver.result.steps) == (Stopped(value=detail), 2)
+    assert driver.last.commands == ()
+
+
+def test_of_several_limits_of_rounds_the_lowest_counts_b082() -> None:
+    run = run_with(MaxRounds(rounds=3), MaxRounds(rounds=2), rounds=2)
+    assert rounds_made(run) == StopDetail(code="max_rounds", detail="2 rounds of tool calls were made")
+    assert rounds_made(run_with(MaxRounds(rounds=20), rounds=16)) is not None  # AGENT has a max_rounds of 16
+    assert rounds_made(run_with(MaxRounds(rounds=3), rounds=2)) is None
 
 
 @pytest.mark.parametrize(("after", "code"), [(1999, None), (2000, "timeout")])
@@ -153,7 +158,7 @@ def test_a_timeout_sets_an_alarm_of_its_own_and_stops_the_run_with_its_next_answ
         (Usage(), None),
         (Usage(prompt_tokens=6, completion_tokens=4), None),
         (Usage(prompt_tokens=6, completion_tokens=5), "token_budget"),
-        (Usage(prompt_tokens=6, completion_tokens=4, total_tokens=40), None),
+        (Usage(prompt_tokens=6, completion_tokens=4, total_tokens=11), "token_budget"),
         (Usage(total_tokens=11), "token_budget"),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wakeful.cli.terminal.text import counted, duration, printable
-from wakeful.client.tree import tokens
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.runs import Cancelled, CancelReceipt, RunResult, StopDetail, Stopped, Usage
 
@@ -81,4 +80,4 @@ def budget_text(spent: Spent, budget: Budget) -> str:
 
 def is_more_than_own(spent: Spent, own: Usage, steps: int) -> bool:
     """Whether descendants have spent something, too."""
-    return spent.turns > steps or spent.tokens > tokens(own) or spent.cost > (own.cost or 0.0)
+    return spent.turns > steps or spent.tokens > own.tokens or spent.cost > (own.cost or 0.0)

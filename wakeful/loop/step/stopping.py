@@ -1,4 +1,7 @@
-"""Stop conditions: checked against every answer. What they count is in the state, so it survives continue-as-new."""
+"""Stop conditions: checked against every answer. What they count is in the state, so it survives continue-as-new.
+
+The limit of rounds is checked before the model is called, so that no answer is paid for only to be discarded.
+"""
 
 import hashlib
 import re
@@ -35,6 +38,17 @@ MAX_SEARCH = 5_000_000
 
 The engine never backtracks, yet a pattern of thirty characters with nested repetition counts can take minutes.
 """
+
+
+def rounds_made(run: Run) -> StopDetail | None:
+    """The limit of rounds, if the run has made as many: the lowest of `max_rounds` and the `MaxRounds` conditions."""
+    limits = [condition.rounds for condition in run.agent.stop_conditions if isinstance(condition, MaxRounds)]
+    if run.agent.max_rounds:
+        limits.append(run.agent.max_rounds)
+    limit = min(limits, default=None)
+    if limit is None or run.step.rounds < limit:
+        return None
+    return StopDetail(code="max_rounds", detail=f"{limit} rounds of tool calls were made")
 
 
 def first_met(run: Run, response: ModelResponse) -> StopDetail | None:
@@ -77,16 +91,15 @@ def _met(condition: StopCondition, run: Run, response: ModelResponse) -> StopDet
     match condition:
         case ContentMatch(pattern=pattern):
             return _content(pattern, response.text)
-        case MaxRounds(rounds=rounds):
-            asks = response.tool_calls or response.incomplete_calls
-            detail = f"{rounds} rounds of tool calls were made" if asks and run.step.rounds >= rounds else None
+        case MaxRounds():
+            return None  # `rounds_made` stops the run before its next answer
         case Timeout(seconds=seconds):
             # By the alarm, not by the clock: a replay may read another time there.
             has_passed = run.alarmed_at >= run.timeout_at(condition)
             detail = f"{seconds:g} seconds have passed" if has_passed else None
         case TokenBudget(max_total=most):
-            spent = _tokens(run)
-            detail = f"{spent} tokens were used; {most} are allowed" if spent > most else None
+            used = run.usage.tokens
+            detail = f"{used} tokens were used; {most} are allowed" if used > most else None
         case ConsecutiveErrors(max=most):
             count = run.step.failed_rounds
             detail = f"every tool call failed, {count} rounds in a row" if count >= most else None
@@ -100,12 +113,6 @@ def _met(condition: StopCondition, run: Run, response: ModelResponse) -> StopDet
         case _:
             assert_never(condition)
     return None if detail is None else StopDetail(code=condition.type, detail=detail)
-
-
-def _tokens(run: Run) -> int:
-    """Prompt and completion tokens; a provider that does not separate them reports only the total."""
-    usage = run.usage
-    return (usage.prompt_tokens or 0) + (usage.completion_tokens or 0) or usage.total_tokens or 0
 
 
 def _content(pattern: str, text: str) -> StopDetail | None:

@@ -15,12 +15,9 @@ FIELDS = ("tokens", "cost", "turns", TOOL_CALLS)
 
 def spent(run: Run) -> Spent:
     """What the run and its ended sub-agents have spent."""
-    usage = run.usage
-    # Not every provider reports a total: after a fallback to one that does not, the sum of the totals is too small.
-    parts = (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
     own = Spent(
-        tokens=max(usage.total_tokens or 0, parts),
-        cost=usage.cost or 0.0,
+        tokens=run.usage.tokens,
+        cost=run.usage.cost or 0.0,
         turns=run.step.number,
         tool_calls=run.budget.tool_calls,
     )
