@@ -16,8 +16,8 @@ COLUMNS = 80
 
 def commands() -> list[tuple[str, ...]]:
     """Every command, and every command of those that have some."""
-    own = [(name, sub) for name in COMMANDS for sub in getattr(load_command(name), "commands", {})]
-    return [(name,) for name in COMMANDS] + own
+    within = [(name, sub) for name in COMMANDS for sub in getattr(load_command(name), "commands", {})]
+    return [*((name,) for name in COMMANDS), *within]
 
 
 def help_of(*words: str) -> str:
@@ -55,7 +55,9 @@ def test_every_command_is_one_line_of_the_help() -> None:
     assert [name for name, help in COMMANDS.items() if f"  {name.ljust(width)}  {help}" not in lines] == []
 
 
-@pytest.mark.parametrize("program", [[WAKEFUL], [sys.executable, "-m", "wakeful"]], ids=["wakeful", "python -m wakeful"])
+@pytest.mark.parametrize(
+    "program", [[WAKEFUL], [sys.executable, "-m", "wakeful"]], ids=["wakeful", "python -m wakeful"]
+)
 def test_the_version_is_that_of_the_package(program: list[str]) -> None:
     ran = subprocess.run([*program, "--version"], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, f"wakeful {version('wakeful')}\n", "")

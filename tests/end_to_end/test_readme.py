@@ -6,11 +6,12 @@ import os
 import re
 import shlex
 import sys
+from functools import partial
 
 import pytest
 
 from tests.support.processes import ROOT, dev_process
-from tests.support.terminal import terminal
+from tests.support.terminal import Terminal, terminal
 from wakeful.connection import temporal_command
 
 README = (ROOT / "README.md").read_text()
@@ -48,7 +49,11 @@ async def test_the_approval_shows_at_a_terminal_what_is_shown() -> None:
             (line,) = [line for line in README.splitlines() if line.startswith(f"$ {command}")]
             async with terminal(*shlex.split(line)[2:], TEMPORAL_ADDRESS=where["address"]) as seen:
                 assert await seen.ended() == 0, seen.text
-                await seen.until(lambda seen, shown=transcript(command): f"{seen.text}\n" == shown)
+                await seen.until(partial(shows_only, transcript(command)))
+
+
+def shows_only(text: str, seen: Terminal) -> bool:
+    return f"{seen.text}\n" == text
 
 
 async def test_the_temporal_commands_run_and_resume_an_agent() -> None:
