@@ -111,6 +111,15 @@ async def test_a_budget_goes_with_the_run(client: Client, address: str, thread_i
     assert (wrong.code, "--budget-turns" in wrong.err) == (2, True)
 
 
+async def test_a_cost_budget_that_could_not_limit_the_run_ends_it_with_the_reason(client: Client, address: str) -> None:
+    ran = await wakeful("run", "tester", "hi", "--budget-cost", "1", address=address)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.splitlines()[-1] == (
+        "wakeful: the run ended as error:the run has a cost budget, which cannot limit agent 'tester': these models have "
+        "no price: 'default'; set prices in the registry, or limit tokens instead"
+    )
+
+
 async def test_tenant_user_and_metadata_go_with_the_run(client: Client, address: str, thread_id: str) -> None:
     owners = ["--tenant", "acme", "--user", "ann", "--metadata", "order=7", "--metadata", "note=a=b"]
     ran = await wakeful("run", "tester", "hi", "--thread", thread_id, *owners, address=address)

@@ -32,9 +32,7 @@ TICK_SECONDS = 1.0
 POLL_SECONDS = 2.0
 
 
-async def follow(
-    client: Client, thread_id: str, *, as_json: bool, until_suspended: bool = False
-) -> RunResult | None:
+async def follow(client: Client, thread_id: str, *, as_json: bool, until_suspended: bool = False) -> RunResult | None:
     """Show a run until it ends, and return its result; with `until_suspended`, None as soon as the run suspends."""
     options = ViewOptions.default(as_json=as_json)
     printer = event_printer(options, sys.stderr)
