@@ -476,6 +476,7 @@ class Client:
         started_before: datetime | timedelta | None = None,
         subagents: bool = False,
         query: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
         details: bool = False,
         limit: int | None = None,
     ) -> AsyncIterator[ThreadSummary]:
@@ -506,6 +507,7 @@ class Client:
             started_before=time_of(started_before),
             subagents=subagents,
             query=query,
+            metadata=metadata or {},
         )
         return list_threads(self.reader, wanted, details=details, limit=limit)
 

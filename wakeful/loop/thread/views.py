@@ -84,6 +84,7 @@ def status_view(thread: Thread) -> StatusView:
         undelivered=tuple(map(_cut, thread.mail.undelivered)),
         spent=ledger.spent(run) if run else Spent(),
         budget=None if limit == Budget() else limit,
+        metadata=dict(run.metadata) if run else {},
     )
 
 
