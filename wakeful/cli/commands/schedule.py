@@ -42,7 +42,7 @@ def create(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message to the agent.")],
     cron: Annotated[
         list[str] | None,
-        typer.Option(metavar="EXPRESSION", help="When: a cron expression, such as '0 9 * * MON-FRI'. Repeatable."),
+        typer.Option(metavar="EXPRESSION", help="A cron expression, like '0 9 * * MON-FRI'. Repeatable."),
     ] = None,
     every: Annotated[
         str | None, typer.Option(metavar="TIME", help="When: at intervals, such as 90s, 15m or 1d.")
@@ -90,11 +90,11 @@ def create(
     """
     from temporalio.client import ScheduleOverlapPolicy, SchedulePolicy
 
+    from wakeful.cli.run_settings import parse_budget
     from wakeful.cli.session import with_client
-    from wakeful.contract.budgets import Budget
 
     spec = _spec(cron or [], every, time_zone, jitter)
-    budget = Budget(
+    budget = parse_budget(
         tokens=budget_tokens,
         cost=budget_cost,
         turns=budget_turns,
@@ -111,7 +111,7 @@ def create(
             thread_id=thread,
             on_busy=on_busy,
             policy=SchedulePolicy(overlap=ScheduleOverlapPolicy[overlap.upper().replace("-", "_")]),
-            budget=None if budget == Budget() else budget,
+            budget=budget,
             on_error=on_error,
             tenant=tenant,
             user=user,
