@@ -41,8 +41,8 @@ def test_a_turn_may_have_text_and_several_calls() -> None:
     assert (answer.text, [c.name for c in answer.tool_calls]) == ("Looking. ", ["a", "b"])
 
 
-def test_a_script_without_more_turns_says_so() -> None:
-    assert ask(ScriptedModel(), message(USER, "go")).text == "The script has no more turns."
+def test_a_lenient_script_without_more_turns_says_so() -> None:
+    assert ask(ScriptedModel(strict=False), message(USER, "go")).text == "The script has no more turns."
 
 
 def test_internal_messages_do_not_restart_the_script() -> None:
