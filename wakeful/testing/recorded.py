@@ -93,7 +93,7 @@ class RecordedModel:
             async for part in _parts(self._live, request):
                 answer.append(part)
                 yield part
-            self._recordings.add(Recording(asked, self._redaction.parts(map(_without_ids, answer))))
+            self._recordings.add(Recording.of(asked, self._redaction.parts(answer)))
         else:
             error = UnexpectedModelCall(f"{self._missing(asked)}\n{shown_conversation(request)}")
             self._unexpected.append(error)
@@ -106,11 +106,6 @@ class RecordedModel:
         )
         nearest = self._recordings.nearest(asked)
         return f"{head}\nthe file has no recordings" if nearest is None else f"{head}\n{difference(nearest, asked)}"
-
-
-def _without_ids(part: StreamPart) -> StreamPart:
-    """The part as it is recorded: a request id would change whenever the file is recorded again."""
-    return StartPart(part.model) if isinstance(part, StartPart) else part
 
 
 async def _parts(provider: AnyProvider, request: ModelRequest) -> AsyncIterator[StreamPart]:

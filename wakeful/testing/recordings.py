@@ -57,6 +57,12 @@ class Recording:
     request: Mapping[str, Any]
     answer: tuple[StreamPart, ...]
 
+    @classmethod
+    def of(cls, request: Mapping[str, Any], answer: Iterable[StreamPart]) -> "Recording":
+        """The recording of a live answer, without ids of the provider: they would change if it is recorded again."""
+        digest = _digest(request)
+        return cls(request, tuple(_without_ids(part, digest) for part in answer))
+
     @property
     def digest(self) -> str:
         return _digest(self.request)
@@ -68,50 +74,54 @@ class Recording:
 
 
 class Recordings:
-    """The recordings of a file, which need not exist yet."""
+    """The recordings of a file, which need not exist yet.
+
+    Raises:
+        ConfigurationError: the file cannot be read.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._by_digest: dict[str, Recording] | None = None
+        self._by_digest = _read(path)
 
     def find(self, request: Mapping[str, Any]) -> Recording | None:
-        """The recording of this very request.
-
-        Raises:
-            ConfigurationError: the file cannot be read.
-        """
-        return self._known().get(_digest(request))
+        """The recording of this very request."""
+        return self._by_digest.get(_digest(request))
 
     def nearest(self, request: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The recorded request that differs least from this one; None if there is none."""
-        recorded = (recording.request for recording in self._known().values())
+        recorded = (recording.request for recording in self._by_digest.values())
         return max(recorded, key=lambda each: similarity(each, request), default=None)
 
     def add(self, recording: Recording) -> None:
         """Write a recording into the file, with those that other models have added meanwhile."""
-        known = {each.digest: each for each in _read(self.path)}
-        known[recording.digest] = recording
-        self._by_digest = known
-        _write(self.path, sorted(known.values(), key=lambda each: each.order))
-
-    def _known(self) -> dict[str, Recording]:
-        if self._by_digest is None:
-            self._by_digest = {each.digest: each for each in _read(self.path)}
-        return self._by_digest
+        self._by_digest = {**_read(self.path), recording.digest: recording}
+        _write(self.path, sorted(self._by_digest.values(), key=lambda each: each.order))
 
 
 def _digest(request: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
 
 
-def _read(path: Path) -> list[Recording]:
+def _without_ids(part: StreamPart, digest: str) -> StreamPart:
+    match part:
+        case StartPart(model=model):
+            return StartPart(model)
+        case CallStartPart(index=index, id=id, name=name):
+            return CallStartPart(index, f"call_{digest[:8]}_{index + 1}" if id else "", name)
+        case _:
+            return part
+
+
+def _read(path: Path) -> dict[str, Recording]:
     try:
         file = json.loads(path.read_text(encoding="utf-8"))
         if (format := file["format"]) != FORMAT:
             raise ValueError(f"it has format {format!r}, and this release reads {FORMAT}")
-        return [Recording(each["request"], tuple(map(_parse_part, each["answer"]))) for each in file["recordings"]]
+        read = [Recording(each["request"], tuple(map(_parse_part, each["answer"]))) for each in file["recordings"]]
+        return {recording.digest: recording for recording in read}
     except FileNotFoundError:
-        return []
+        return {}
     except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
         what = f"{type(error).__name__}: {error}"
         raise ConfigurationError([f"the recordings in {str(path)!r} cannot be read: {what}"]) from error

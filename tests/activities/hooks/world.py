@@ -58,7 +58,7 @@ class World:
     """An agent with plugins, and the activities that run for it."""
 
     def __init__(self, *plugins: AnyPlugin, turn: Turn | None = None, **changes: Any) -> None:
-        self.model = ScriptedModel([turn or say("hello")])
+        self.model = ScriptedModel([turn or say("hello")], strict=False)
         agent = Agent(id="a", model="m", tools=[pay, look], plugins=plugins, state=[VISITS], **changes)
         self.registry = Registry(agents=[agent], models={"m": self.model})
         self.bind(self.registry.resolve("a"))
