@@ -102,7 +102,7 @@ MODEL = ScriptedModel(
         ],
         "please": [call("agent_run_helper", prompt="hello"), say("{result}")],
         "fly": [call("fly"), say("{result}")],
-    }
+    },
 )
 DESK = Agent(
     id="desk",
