@@ -232,6 +232,7 @@ TESTING = [
     "SuspendCall",
     "Turn",
     "UnexpectedModelCall",
+    "WakefulRuntime",
     "call",
     "embedded_server",
     "fresh_namespace",

@@ -14,7 +14,7 @@ from wakeful.connection import embedded_server
 from wakeful.testing.contexts import RecordingToolContext, make_gate_call, make_identity, make_tool_context
 from wakeful.testing.decisions import NoDecision, wait_for_decision
 from wakeful.testing.recorded import RecordedModel
-from wakeful.testing.runtimes import runtime
+from wakeful.testing.runtimes import WakefulRuntime, runtime
 from wakeful.testing.servers import fresh_namespace
 from wakeful.testing.skipping import skip_time
 from wakeful.worker import running_worker
@@ -27,6 +27,7 @@ __all__ = [
     "SuspendCall",
     "Turn",
     "UnexpectedModelCall",
+    "WakefulRuntime",
     "call",
     "embedded_server",
     "fresh_namespace",
