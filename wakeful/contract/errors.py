@@ -29,6 +29,7 @@
     ├── NewerRelease            a newer release has written a thread's state: only its workers can continue the thread
     ├── WorkerExhausted         too many sync tools, gates or hooks hang in a worker: it stops, to be replaced
     ├── ProviderError           the model provider failed; `kind` says how, and whether a retry may help
+    │   └── UnexpectedModelCall   a test's model has no answer (in `wakeful/authoring/unexpected_call.py`)
     ├── ToolError               a tool reports a failure for the model to read
     └── InternalError           a bug in Wakeful
 
@@ -292,6 +293,8 @@ class ProviderErrorKind(StrEnum):
     UNAUTHORIZED = "unauthorized"
     MODEL_NOT_FOUND = "model_not_found"
     CONTENT_FILTERED = "content_filtered"
+    UNEXPECTED_CALL = "unexpected_call"
+    """Of a test's model: its script or its recording has no answer to the request."""
 
     @property
     def transient(self) -> bool:
