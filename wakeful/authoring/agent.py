@@ -168,10 +168,10 @@ class Agent(Written):
         return tuple(entry if isinstance(entry, str) else entry.id for entry in self.plugins)
 
     @property
-    def recorded_max_rounds(self) -> int:
-        """`max_rounds`, or 0 if a `MaxRounds` condition says it instead."""
-        spelled_out = any(isinstance(condition, MaxRounds) for condition in self.stop_conditions)
-        return 0 if spelled_out else self.max_rounds
+    def round_limit(self) -> int:
+        """The lowest `MaxRounds` of the stop conditions, or else `max_rounds`; 0 means no limit."""
+        spelled_out = (condition.rounds for condition in self.stop_conditions if isinstance(condition, MaxRounds))
+        return min(spelled_out, default=self.max_rounds)
 
     def uses(self, plugin_id: str) -> bool:
         """Whether this plugin of the agent is active."""

@@ -336,7 +336,7 @@ class Registry:
             instructions=agent.written_instructions,
             model=now.content.model_of(agent),
             tools=now.content.descriptors(agent, in_task=in_task),
-            max_rounds=agent.recorded_max_rounds,
+            max_rounds=agent.round_limit,
             max_parallel_calls=agent.max_parallel_calls,
             tool_mode=agent.tool_mode,
             context=agent.context,
