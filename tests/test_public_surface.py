@@ -137,6 +137,7 @@ EXPORTS = [
     "ReminderSettings",
     "RemoteAgent",
     "ResumeMode",
+    "RetryLater",
     "RetryPolicy",
     "RewriteText",
     "Role",

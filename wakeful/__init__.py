@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from wakeful.authoring.remote_agent import RemoteAgent
     from wakeful.authoring.scripted import ScriptedModel, call, say
     from wakeful.authoring.state import State, StateKey
-    from wakeful.authoring.tool import Tool, ToolContext, tool
+    from wakeful.authoring.tool import Tool, tool
+    from wakeful.authoring.tool_context import ToolContext
     from wakeful.client.answers import Answer
     from wakeful.client.approvals import PendingDecision
     from wakeful.client.asking import DecisionNeeded
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
         OutputMismatch,
         ProviderError,
         ProviderErrorKind,
+        RetryLater,
         RunBlocked,
         RunCancelled,
         RunFailed,
@@ -285,6 +287,7 @@ __all__ = [
     "ReminderSettings",
     "RemoteAgent",
     "ResumeMode",
+    "RetryLater",
     "RetryPolicy",
     "RewriteText",
     "Role",
@@ -392,7 +395,8 @@ _EXPORTS = {
     "wakeful.authoring.remote_agent": "RemoteAgent",
     "wakeful.authoring.scripted": "ScriptedModel call say",
     "wakeful.authoring.state": "State StateKey",
-    "wakeful.authoring.tool": "Tool ToolContext tool",
+    "wakeful.authoring.tool": "Tool tool",
+    "wakeful.authoring.tool_context": "ToolContext",
     "wakeful.client.answers": "Answer",
     "wakeful.client.approvals": "PendingDecision",
     "wakeful.client.asking": "DecisionNeeded",
@@ -411,7 +415,7 @@ _EXPORTS = {
     "wakeful.contract.errors": (
         "CallerError CannotDecode ChangeRefused ConfigurationError ConnectionFailed DecisionRefused "
         "DiscoveryFailed MessageRefused NoAnswer NotAnswered OtherTenant OutputMismatch ProviderError "
-        "ProviderErrorKind RunBlocked RunCancelled RunFailed RunStopped ThreadBusy ThreadExists ThreadExpired "
+        "ProviderErrorKind RetryLater RunBlocked RunCancelled RunFailed RunStopped ThreadBusy ThreadExists ThreadExpired "
         "ThreadNotFound ToolError WakefulError WorkerExhausted"
     ),
     "wakeful.contract.events": (

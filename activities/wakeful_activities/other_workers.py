@@ -129,7 +129,7 @@ class OtherWorkers:
             return timedelta()
         missing = self._missing(lacking, patience)
         since = missing.missing_since
-        delay = max(SHORTEST_DELAY_SECONDS, min((now - since) / 4000, LONGEST_DELAY_SECONDS)) * _spread()
+        delay = max(SHORTEST_DELAY_SECONDS, min((now - since) / 4000, LONGEST_DELAY_SECONDS)) * spread()
         if now + delay * 1000 >= missing.retried_until:
             self._gone[gone] = now + _millis(GONE_SECONDS)
             while len(self._gone) > REMEMBERED_GONE:
@@ -189,17 +189,21 @@ def missing_before() -> Missing | None:
     return None
 
 
-def executed_before(missing: Missing | None) -> int:
-    """How many attempts have had what they needed, since the last one that had not; this one is not counted."""
-    return activity.info().attempt - 1 - (missing.attempt if missing else 0)
+def executed_before(missing: Missing | None, *, ended_at: int = 0) -> int:
+    """How many attempts have had what they needed, since the last one that had not; this one is not counted.
+
+    Args:
+        ended_at: the last attempt that is known to have ended by itself; those before it are not counted either.
+    """
+    return activity.info().attempt - 1 - max(missing.attempt if missing else 0, ended_at)
 
 
-def check_executed(missing: Missing | None, limit: int) -> None:
+def check_executed(missing: Missing | None, limit: int, *, ended_at: int = 0) -> None:
     """Fail for good after `limit` attempts that did not report a result: a worker may be lost by what it executes.
 
     Temporal's retry policy has no limit, because it would count the attempts that executed nothing, too.
     """
-    if (executed := executed_before(missing)) >= limit:
+    if (executed := executed_before(missing, ended_at=ended_at)) >= limit:
         times = f"{executed} times" if executed > 1 else "once"
         message = f"its worker was lost or stopped {times} before it reported a result"
         raise ApplicationError(message, type="WorkersLost", non_retryable=True)
@@ -235,7 +239,7 @@ def _millis(seconds: float) -> int:
     return int(seconds * 1000)
 
 
-def _spread() -> float:
+def spread() -> float:
     """From 0.75 to 1, the same for the same attempt: runs that failed together do not retry together."""
     info = activity.info()
     return 1 - crc32(f"{info.workflow_id}/{info.activity_id}/{info.attempt}".encode()) / (1 << 34)

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from wakeful import ConfigurationError, ResumeMode, ToolContext, ToolError, tool
 from wakeful.authoring.hook_requests import HookRequests
-from wakeful.authoring.tool import SuspendCall
+from wakeful.authoring.tool_context import SuspendCall
 from wakeful.contract.hooks import FinalAnswer
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import Effects
