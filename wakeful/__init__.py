@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from wakeful.authoring.instructions import InstructionsContext
     from wakeful.authoring.mcp_server import McpServer
+    from wakeful.authoring.media import attachment
     from wakeful.authoring.plugin import Plugin
     from wakeful.authoring.profiles import (
         ProfileConflict,
@@ -111,7 +112,20 @@ if TYPE_CHECKING:
     )
     from wakeful.contract.gates import Verdict
     from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
-    from wakeful.contract.messages import InputMessage, Message, Role, TextBlock, ToolCall, Visibility
+    from wakeful.contract.messages import (
+        AudioBlock,
+        Base64Source,
+        DocumentBlock,
+        ImageBlock,
+        InputMessage,
+        Message,
+        Role,
+        TextBlock,
+        ToolCall,
+        UrlSource,
+        VideoBlock,
+        Visibility,
+    )
     from wakeful.contract.model_settings import InferenceOverrides, ModelSettings
     from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
     from wakeful.contract.remote import Endpoint, Secret
@@ -186,8 +200,10 @@ __all__ = [
     "AllowText",
     "Answer",
     "AnthropicMessages",
+    "AudioBlock",
     "AzureOpenAIChat",
     "AzureOpenAIResponses",
+    "Base64Source",
     "BeforeInference",
     "BeforeToolExecute",
     "Behavior",
@@ -218,6 +234,7 @@ __all__ = [
     "DeleteReceipt",
     "Diagnosis",
     "DiscoveryFailed",
+    "DocumentBlock",
     "Endpoint",
     "EventRecord",
     "ExpiryAction",
@@ -230,6 +247,7 @@ __all__ = [
     "Handoff",
     "HistoryBudget",
     "HookContext",
+    "ImageBlock",
     "InferenceComplete",
     "InferenceOverrides",
     "InputMessage",
@@ -356,15 +374,18 @@ __all__ = [
     "ToolResult",
     "ToolStatus",
     "TreeNode",
+    "UrlSource",
     "Usage",
     "UsagePart",
     "Verdict",
+    "VideoBlock",
     "Visibility",
     "WakefulError",
     "WakefulPlugin",
     "WorkerExhausted",
     "WorkerSettings",
     "agent_owner",
+    "attachment",
     "call",
     "connect",
     "default_model",
@@ -385,6 +406,7 @@ _EXPORTS = {
         "StepStart ToolGate"
     ),
     "wakeful.authoring.instructions": "InstructionsContext",
+    "wakeful.authoring.media": "attachment",
     "wakeful.authoring.plugin": "Plugin",
     "wakeful.authoring.profiles": (
         "ProfileConflict ProfileEntry ProfileKey ProfileKeyNotFound ProfileStore ProfileStoreFailed ProfileUnreadable "
@@ -415,8 +437,8 @@ _EXPORTS = {
     "wakeful.contract.errors": (
         "CallerError CannotDecode ChangeRefused ConfigurationError ConnectionFailed DecisionRefused "
         "DiscoveryFailed MessageRefused NoAnswer NotAnswered OtherTenant OutputMismatch ProviderError "
-        "ProviderErrorKind RetryLater RunBlocked RunCancelled RunFailed RunStopped ThreadBusy ThreadExists ThreadExpired "
-        "ThreadNotFound ToolError WakefulError WorkerExhausted"
+        "ProviderErrorKind RetryLater RunBlocked RunCancelled RunFailed RunStopped ThreadBusy ThreadExists "
+        "ThreadExpired ThreadNotFound ToolError WakefulError WorkerExhausted"
     ),
     "wakeful.contract.events": (
         "EventRecord Handoff InferenceComplete MessageEdited MessageReceived MessagesRead MessagesWithdrawn "
@@ -424,7 +446,10 @@ _EXPORTS = {
     ),
     "wakeful.contract.gates": "Verdict",
     "wakeful.contract.inference": "ModelRequest ModelResponse StopReason",
-    "wakeful.contract.messages": "InputMessage Message Role TextBlock ToolCall Visibility",
+    "wakeful.contract.messages": (
+        "AudioBlock Base64Source DocumentBlock ImageBlock InputMessage Message Role TextBlock ToolCall UrlSource "
+        "VideoBlock Visibility"
+    ),
     "wakeful.contract.model_settings": "InferenceOverrides ModelSettings",
     "wakeful.contract.permissions": "Behavior PermissionPolicy Rule",
     "wakeful.contract.remote": "Endpoint Secret",

@@ -165,14 +165,6 @@ def test_a_tool_of_another_task_queue_says_how_long_it_may_be_queued_and_how_oft
     assert "queue_seconds" not in tool(lambda: None).descriptor.model_dump_json()
 
 
-@pytest.mark.parametrize("options", [{"task_queue": "bank"}, {"read_only": True}])
-def test_only_a_tool_that_may_run_twice_on_another_task_queue_has_retries(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="tool 'rate' has retries: it must be read_only or idempotent"):
-
-        @tool(retries=1, **options)
-        def rate() -> None: ...
-
-
 def test_all_unsupported_parameters_are_reported() -> None:
     def vague(untyped, /, *rest: int, **more: Any) -> None: ...  # type: ignore[no-untyped-def]
 

@@ -30,7 +30,7 @@ from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.mcp.calls import McpCalls
 from wakeful_activities.other_workers import AttemptFailed, Lacking, OtherWorkers, waited
-from wakeful_activities.results import as_result, cut_to_fit
+from wakeful_activities.results import as_result, cut_to_fit, text_only
 from wakeful_activities.tools.attempts import Attempts
 from wakeful_activities.tools.emit import emitting
 from wakeful_activities.tools.execution_telemetry import executing
@@ -80,8 +80,9 @@ class ToolActivity:
         input = activity.payload_converter().from_payload(args[0].payload, ToolCallInput)
         add_fields(run_id=input.identity.run_id, agent_id=input.identity.agent_id)
         outcome = _naming(input.call.name, await self._outcome(tool, input, attempts))
-        if not _is_task(input):
-            self._cache.put_outcome(info.activity_id, input.call.id, outcome)
+        if _is_task(input):
+            return outcome.model_copy(update={"result": text_only(outcome.result)})
+        self._cache.put_outcome(info.activity_id, input.call.id, outcome)
         return outcome
 
     def _mcp_tool(self, argument: RawValue) -> Tool | None:

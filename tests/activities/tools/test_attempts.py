@@ -64,7 +64,11 @@ async def hurry() -> str:
 @tool(idempotent=True, retry_on=ConnectionError)
 def copy(ctx: ToolContext) -> Any:
     """Copy three pages, and fail after one."""
-    done = int(ctx.last_checkpoint["page"]) if isinstance(ctx.last_checkpoint, dict) else 0
+    match ctx.last_checkpoint:
+        case {"page": int(page)}:
+            done = page
+        case _:
+            done = 0
     if done < 3:
         ctx.checkpoint({"page": done + 1})
         raise ConnectionError("cut off")
