@@ -49,7 +49,7 @@ async def test_a_worker_killed_under_its_tools(temporal: TemporalClient, thread_
 async def test_a_tool_whose_worker_is_killed_continues_from_its_checkpoint_on_another(
     temporal: TemporalClient, thread_id: str, tmp_path: Path
 ) -> None:
-    """Its first attempt fails with an error that is retried, its second is killed at 60 %; the model is asked twice."""
+    """B-213: attempt 1 fails with an error that is retried, attempt 2 is killed at 60 %; the model is asked once."""
     client = Client(temporal, task_queue=thread_id)
     address, path = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
     app = "tests.support.checkpoint_app:registry"

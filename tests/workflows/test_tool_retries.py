@@ -112,6 +112,7 @@ async def client(temporal: TemporalClient) -> AsyncIterator[Client]:
 async def test_a_call_that_took_no_effect_is_retried_in_one_activity_without_a_model_turn(
     client: Client, thread_id: str
 ) -> None:
+    """B-212."""
     result = await client.run("clerk", "pay", thread_id=thread_id)
     assert (result.response, result.steps) == ("paid in attempt 3", 2)
     history = await client.handle(thread_id).fetch_history()
@@ -127,6 +128,7 @@ async def test_a_call_that_took_no_effect_is_retried_in_one_activity_without_a_m
 async def test_when_the_retries_are_used_up_the_model_reads_the_last_error_and_how_often_it_was_tried(
     client: Client, thread_id: str
 ) -> None:
+    """B-212."""
     result = await client.run("clerk", "close up", thread_id=thread_id)
     assert result.response == (
         "Execution failed: closed, attempt 2\nThe call was tried 2 times, and failed each time; this is the last error."

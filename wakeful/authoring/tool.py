@@ -133,7 +133,7 @@ def tool(
         descriptor = ToolDescriptor(
             id=id,
             name=id,
-            description=description if description is not None else documented.description or "",
+            description=(documented.description or "").strip() if description is None else description,
             parameters=parameters_schema(arguments),
             category=category,
             declared_kind=None if kind is None else ToolKind(kind),
