@@ -334,3 +334,27 @@ def test_a_local_tool_cannot_run_in_the_background() -> None:
 
         @tool(background=True, local=True, read_only=True)
         def look() -> None: ...
+
+
+def test_a_checkpoint_is_a_copy_of_json() -> None:
+    recorded: list[JsonValue] = []
+    value: dict[str, JsonValue] = {"pages": [1]}
+    made = context(checkpoint_sink=recorded.append)
+    made.checkpoint(value)
+    value["pages"] = []
+    assert recorded == [{"pages": [1]}]
+    assert made.last_checkpoint is None
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "problem"),
+    [
+        (float("nan"), TypeError, "a checkpoint has to be JSON"),
+        ({1, 2}, TypeError, "a checkpoint has to be JSON"),
+        ("\ud800", TypeError, "a checkpoint has to be JSON"),
+        ("é" * 16_000, ValueError, "the checkpoint has 32,002 bytes; at most 32,000 are allowed: store large data"),
+    ],
+)
+def test_what_is_no_checkpoint_is_refused(value: Any, error: type[Exception], problem: str) -> None:
+    with pytest.raises(error, match=problem):
+        context().checkpoint(value)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from pydantic import JsonValue
 from temporalio.client import Client as TemporalClient
 
 from tests.conftest import worker_settings
@@ -19,7 +20,7 @@ from wakeful.worker import running_worker
 PAGE = (ROOT / "docs/tools.md").read_text()
 (SCHEMA,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
 
-CALLS = {
+CALLS: dict[str, tuple[dict[str, JsonValue], str]] = {
     "forecast": ({"city": "Rome", "days": 1}, '{"day 1":21.5}'),
     "find_order": ({"number": "seven"}, "Execution failed: 'seven' is no number of an order: ask the user for it"),
     "ship": ({"order": "7"}, "shipped order 7"),

@@ -86,6 +86,19 @@ async def resume(how: str, ctx: ToolContext) -> Any:
     return ctx.last_checkpoint
 
 
+@tool(idempotent=True)
+def mark(ctx: ToolContext) -> None:
+    """Make two checkpoints in a thread, the second when the first was sent."""
+    ctx.checkpoint(1)
+    assert sent.wait(10)
+    ctx.checkpoint(2)
+    while not ctx.cancelled:
+        time.sleep(0.001)
+
+
+sent = threading.Event()
+
+
 @tool
 def wait(ctx: ToolContext) -> str:
     """Wait until it is cancelled, and want to be retried."""
@@ -110,7 +123,7 @@ async def watching(call: GateCall) -> None:
     gated.append(call.tool_name)
 
 
-TOOLS = [fetch, pay, hurry, copy, resume, wait, count]
+TOOLS = [fetch, pay, hurry, copy, resume, mark, wait, count]
 NEW = Registry(agents=[Agent(id="a", tools=TOOLS), Agent(id="gated", tools=TOOLS, gates=[watching], state=[COUNT])])
 OLD = Registry(agents=[Agent(id="old")])
 
@@ -290,3 +303,18 @@ async def _heartbeats_until_lost(attempts: Attempts, how: str) -> list[Any]:
     attempt.cancel()
     await asyncio.gather(attempt, return_exceptions=True)
     return beats
+
+
+async def test_a_checkpoint_is_sent_at_once_although_no_one_watches() -> None:
+    """Other heartbeats are an hour apart here. The first detail, which watchers read, is empty."""
+    running, beats = environment(tool="mark"), []
+    running.on_heartbeat = lambda *details: beats.append(json.loads(to_json(details)))
+    attempt = asyncio.create_task(running.run(call_tool(), input_of("mark")))
+    async with asyncio.timeout(10):
+        for number in (1, 2):
+            while len(beats) < number:
+                await asyncio.sleep(0.001)
+            sent.set()
+    assert [beat[:2] for beat in beats] == [[None, {"raised_errors": 0, "checkpoint": number}] for number in (1, 2)]
+    running.cancel()
+    await attempt
