@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 from zlib import crc32
 
 from temporalio import activity
@@ -20,12 +21,15 @@ from temporalio.service import RPCError
 
 from wakeful.authoring.plugin import hook_name
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.base import Wire
 from wakeful.contract.limits import cut
 from wakeful.contract.missing import NOT_ON_THIS_WORKER, TIMEOUTS, Missing, MissingReport
 from wakeful.contract.names import SIGNAL_MISSING
 from wakeful.registry.registry import Registry
 
 _logger = logging.getLogger("wakeful")
+
+W = TypeVar("W", bound=Wire)
 
 SHORTEST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 5.0
@@ -182,10 +186,15 @@ class OtherWorkers:
 
 def missing_before() -> Missing | None:
     """What an earlier attempt did not find, if one did not."""
+    return left_before(Missing)
+
+
+def left_before(kind: type[W]) -> W | None:
+    """What earlier attempts have left of this type, in the last heartbeat before this attempt."""
     info = activity.info()
     for each in info.heartbeat_details if info.attempt > 1 else ():
         with contextlib.suppress(ValueError):  # another detail, perhaps a tool's own
-            return Missing.model_validate(each)
+            return kind.model_validate(each)
     return None
 
 

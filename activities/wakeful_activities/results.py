@@ -25,7 +25,6 @@ W = TypeVar("W", bound=Wire)
 RESULT_LIMIT = 256_000
 """Bytes of a tool's result as JSON."""
 
-
 _MEDIA = (ImageBlock, DocumentBlock, AudioBlock, VideoBlock)
 
 

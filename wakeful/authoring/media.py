@@ -75,7 +75,7 @@ def _source(source: bytes | Path | str, media_type: str | None) -> tuple[MediaSo
     if isinstance(source, str):
         if not urlsplit(source).scheme:
             raise ValueError(f"{source!r} is no URL: pass a file as Path({source!r}), and text as it is")
-        return UrlSource(url=source), f"{source!r}"
+        return UrlSource(url=source), repr(source)
     content, what = (source, f"content of {len(source):,} bytes") if isinstance(source, bytes) else _read(source)
     kind = media_type or (_guessed(source.name) if isinstance(source, Path) else None) or _signed(content) or ""
     return Base64Source(media_type=kind, data=base64.b64encode(content).decode()), what

@@ -5,7 +5,6 @@ is busy meanwhile. The errors are counted apart from lost workers and from worke
 their own. All of it is in the heartbeats of the activity, from which any worker continues.
 """
 
-import contextlib
 from collections.abc import Mapping
 from datetime import timedelta
 
@@ -18,7 +17,7 @@ from wakeful.contract.errors import RetryLater
 from wakeful.contract.missing import Missing
 from wakeful.contract.tool_attempts import RAISED_ERROR, ToolAttempts
 from wakeful_activities.error_texts import failure_of
-from wakeful_activities.other_workers import check_executed, may_repeat, missing_before, spread
+from wakeful_activities.other_workers import check_executed, left_before, may_repeat, missing_before, spread
 
 LOST_ATTEMPTS = 10
 """How often a call that may be repeated is executed, if its workers are lost."""
@@ -34,7 +33,7 @@ class Attempts:
 
     def __init__(self) -> None:
         self._missing = missing_before()
-        self._earlier = _earlier() or ToolAttempts(raised_errors=0)
+        self._earlier = left_before(ToolAttempts) or ToolAttempts(raised_errors=0)
         self.last_checkpoint = self._earlier.checkpoint
         self._checkpoint = self.last_checkpoint
         """Set from any thread: a heartbeat that is sent meanwhile has the old one or the new one."""
@@ -93,14 +92,6 @@ class Attempts:
             return problem
         tried = self._earlier.raised_errors + 1
         return f"{problem}\nThe call was tried {tried} times, and failed each time; this is the last error."
-
-
-def _earlier() -> ToolAttempts | None:
-    info = activity.info()
-    for each in info.heartbeat_details if info.attempt > 1 else ():
-        with contextlib.suppress(ValueError):  # another detail, perhaps a tool's own
-            return ToolAttempts.model_validate(each)
-    return None
 
 
 def _is_cancelled() -> bool:
