@@ -1,5 +1,6 @@
 """Errors of tools that Temporal retries without a model turn, and tools that are methods, on a real server."""
 
+import logging
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -126,10 +127,14 @@ async def test_a_call_that_took_no_effect_is_retried_in_one_activity_without_a_m
 
 
 async def test_when_the_retries_are_used_up_the_model_reads_the_last_error_and_how_often_it_was_tried(
-    client: Client, thread_id: str
+    client: Client, thread_id: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """B-212."""
-    result = await client.run("clerk", "close up", thread_id=thread_id)
+    """B-212. Each error is logged once."""
+    with caplog.at_level(logging.INFO, "wakeful"):
+        result = await client.run("clerk", "close up", thread_id=thread_id)
+    logged = [record for record in caplog.records if hasattr(record, "cause")]
+    assert [record.message for record in logged] == ["tool call is retried", "tool failed"]
+    assert (vars(logged[0])["tool"], vars(logged[0])["retry_in"]) == ("close_up", "0.0s")
     assert result.response == (
         "Execution failed: closed, attempt 2\nThe call was tried 2 times, and failed each time; this is the last error."
     )

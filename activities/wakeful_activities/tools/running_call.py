@@ -5,6 +5,7 @@ import copy
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, ParamSpec
 
 from pydantic import JsonValue
@@ -117,7 +118,9 @@ class RunningCall:
         failure = self.attempts.failure_to_retry(tool, error, problem)
         if failure is None:
             return self.attempts.counted(problem)
-        log_failure(_logger, "tool call is retried", error, extra={"tool": tool.name}, level=logging.INFO)
+        delay = failure.next_retry_delay or timedelta()
+        fields = {"tool": tool.name, "retry_in": f"{delay.total_seconds():.1f}s"}
+        log_failure(_logger, "tool call is retried", error, extra=fields, level=logging.INFO)
         if self.beats is not None:
             self.beats.needed()
         raise failure from None
