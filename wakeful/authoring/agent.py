@@ -128,8 +128,12 @@ class Agent(Written):
     @classmethod
     def _tools_are_tools(cls, tools: object) -> object:
         for entry in tools if isinstance(tools, list | tuple) else ():
+            if inspect.ismethod(entry) and isinstance(entry.__func__, Tool):
+                raise ValueError(f"tool {entry.__func__.name!r} is a class method: write @tool above @classmethod")
             if callable(entry) and not isinstance(entry, Tool):
                 raise ValueError(f"{getattr(entry, '__name__', entry)!r} is a plain function: decorate it with @tool")
+            if isinstance(entry, Tool) and entry.problem is not None:
+                raise ValueError(entry.problem)
         return tools
 
     @field_validator("gates", mode="before")
@@ -138,6 +142,8 @@ class Agent(Written):
         for entry in gates if isinstance(gates, list | tuple) else ():
             if callable(entry) and not isinstance(entry, Gate):
                 raise ValueError(f"{getattr(entry, '__name__', entry)!r} is a plain function: decorate it with @gate")
+            if isinstance(entry, Gate) and entry.problem is not None:
+                raise ValueError(entry.problem)
         return gates
 
     @field_validator("plugins", mode="before")

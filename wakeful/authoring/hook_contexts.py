@@ -17,7 +17,7 @@ from wakeful.authoring.lifespan import D_co
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
 from wakeful.authoring.suspend import SuspendableCall
-from wakeful.authoring.tool import json_copy
+from wakeful.authoring.tool_context import json_copy
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.base import Written
 from wakeful.contract.decisions import DecisionAction, SuspensionTicket, ToolCallResume

@@ -31,6 +31,7 @@
     ├── ProviderError           the model provider failed; `kind` says how, and whether a retry may help
     │   └── UnexpectedModelCall   a test's model has no answer (in `wakeful/authoring/unexpected_call.py`)
     ├── ToolError               a tool reports a failure for the model to read
+    │   └── RetryLater            nothing took effect: Temporal retries the call before the model reads it
     └── InternalError           a bug in Wakeful
 
 Expected outcomes (failed, suspended, cancelled, rejected) are values, not exceptions, except of `client.ask`: its
@@ -333,6 +334,10 @@ class ProviderError(WakefulError):
         """Why a stream was interrupted, in two or three words: `connection reset`, `provider 529 mid-stream`."""
 
 
+LONGEST_RETRY_AFTER = 86_400 * 30
+"""Seconds that a tool may ask to be called again after."""
+
+
 class ToolErrorKind(StrEnum):
     """How a tool failed, as the model reads it."""
 
@@ -352,6 +357,23 @@ class ToolError(WakefulError):
 
     def __str__(self) -> str:
         return f"{self.kind}: {super().__str__()}"
+
+
+class RetryLater(ToolError):
+    """Raise it in a tool whose call took no effect and may work later: a rate limit, a lock, a service that is down.
+
+    Temporal waits and runs the call again, up to the tool's `retries`; then the model reads the message. Any tool may
+    raise it, also one that must not run twice: raise it only where nothing took effect.
+
+    Args:
+        after: seconds until the next attempt, such as a `Retry-After`; by default, the tool's backoff.
+    """
+
+    def __init__(self, message: str, *, after: float | None = None) -> None:
+        if after is not None and not 0 <= after <= LONGEST_RETRY_AFTER:
+            raise ValueError(f"after={after!r}: a retry can follow after 0 to {LONGEST_RETRY_AFTER:,} seconds")
+        super().__init__(message)
+        self.after = after
 
 
 class InternalError(WakefulError):

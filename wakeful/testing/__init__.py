@@ -8,7 +8,7 @@ docs/testing-agents.md is the guide; `wakeful.pytest_plugin` has the fixtures fo
 """
 
 from wakeful.authoring.scripted import ScriptedModel, Turn, call, say
-from wakeful.authoring.tool import SuspendCall
+from wakeful.authoring.tool_context import SuspendCall
 from wakeful.authoring.unexpected_call import UnexpectedModelCall
 from wakeful.connection import embedded_server
 from wakeful.testing.contexts import RecordingToolContext, make_gate_call, make_identity, make_tool_context
