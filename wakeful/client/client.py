@@ -32,6 +32,7 @@ from wakeful.client.tree_reader import TreeReader
 from wakeful.client.wake import WakeSignal, signal_or_wake
 from wakeful.client.watching.descendants import watch
 from wakeful.client.watching.heartbeat_feed import HeartbeatFeeds
+from wakeful.client.watching.not_started import once_started
 from wakeful.client.watching.reading import read_events, read_messages
 from wakeful.client.watching.retrying import OutageReporter, SharedCalls
 from wakeful.client.watching.snapshot import watch_from_snapshot
@@ -423,6 +424,7 @@ class Client:
         live: bool = False,
         descendants: bool = False,
         snapshot: bool = False,
+        wait: bool = False,
         on_trouble: Callable[[WakefulError], None] | None = None,
     ) -> AsyncIterator[EventRecord]:
         """The thread's events as they happen, until it ends, through all its executions.
@@ -437,18 +439,25 @@ class Client:
             descendants: also yield the events of sub-agents, each between its parent's `child_started` and its end.
             snapshot: begin with the thread as it is: a `messages_snapshot`, a `state_snapshot` if there is state, and
                 what waits.
+            wait: if there is no such thread yet, wait until someone starts it; it is looked for twice a second.
             on_trouble: called once per outage: of the server, or of the workers while the thread has work for one.
 
         Raises:
-            ThreadNotFound: no workflow has this id.
-            CallerError: `snapshot` is given together with `after` or `descendants`.
+            ThreadNotFound: no workflow has this id, and `wait` is not set.
+            CallerError: `snapshot` is given together with `after`, `descendants` or `wait`; or no thread can have this
+                id.
         """
+        if snapshot and (after or descendants or wait):
+            raise CallerError("a stream that begins with a snapshot has no `after`, and is of one thread that exists")
         context = self._watch_context(on_trouble)
-        if not snapshot:
-            return watch(context, thread_id, after=after, live=live, descendants=descendants)
-        if after or descendants:
-            raise CallerError("a stream that begins with a snapshot has no `after`, and is of one thread")
-        return watch_from_snapshot(context, thread_id, live=live)
+        if snapshot:
+            records = watch_from_snapshot(context, thread_id, live=live)
+        else:
+            records = watch(context, thread_id, after=after, live=live, descendants=descendants)
+        if not wait:
+            return records
+        check_thread_id(thread_id)
+        return once_started(context, thread_id, records)
 
     def threads(
         self,

@@ -111,7 +111,7 @@ class Execution:
         for event in events:
             self._last_event = event.event_id
             if (ended := local_activity_end(event)) is not None:
-                # Of a completed task: the time of the workflow is now that of its end, so events after it are confirmed.
+                # A completed task has recorded it. Events after it have the time of its end, or a later one.
                 self._has_changed, self.confirmed_until = True, max(self.confirmed_until, ended + 1)
             match moment_of(event):
                 case TaskStarted(event_id=id, at=at):
