@@ -32,6 +32,7 @@ from wakeful import (
     StopPart,
     TextBlock,
     ToolResult,
+    tool,
 )
 from wakeful.contract.choices import member_named
 from wakeful.contract.requests import Submission
@@ -81,6 +82,10 @@ def test_the_constructor_that_type_checkers_see_has_the_fields_of_its_model(
         for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     }
     assert seen == {name: field.is_required() for name, field in model.model_fields.items()}
+
+
+def pay() -> str:
+    return "paid"
 
 
 def text(wording: str) -> list[TextBlock]:
@@ -154,6 +159,11 @@ BY_NAME: dict[str, tuple[Callable[[Any], object], str, str]] = {
         lambda name: StateKey("k", int, default=0, merge=name).spec.merge,
         "add",
         "merge is 'no such name': use one of 'exclusive', 'add'",
+    ),
+    "tool.kind": (
+        lambda name: tool(kind=name)(pay).descriptor.kind,
+        "search",
+        "tool 'pay': kind is 'no such name': use one of 'execute', 'read', 'edit', 'search', 'other'",
     ),
     "ProviderError.kind": (
         lambda name: ProviderError(name, "down").kind,

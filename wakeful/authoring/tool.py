@@ -8,7 +8,7 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, NoReturn, Protocol, cast, overload
+from typing import Any, Generic, NoReturn, Protocol, cast, overload
 
 import docstring_parser
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
@@ -19,6 +19,7 @@ from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
 from wakeful.authoring.suspend import SuspendableCall
 from wakeful.authoring.tool_schema import argument_model, parameters_schema
+from wakeful.contract.choices import member_named
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.errors import ConfigurationError, ToolError, ToolErrorKind, validation_problems
 from wakeful.contract.mail import AGENT_MESSAGE_LIMIT
@@ -30,6 +31,7 @@ from wakeful.contract.tools import (
     Effects,
     ToolDescriptor,
     ToolKind,
+    ToolKindName,
 )
 
 ToolFunction = Callable[..., Any]
@@ -49,7 +51,7 @@ def tool(
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
     heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
     category: str | None = None,
-    kind: ToolKind | Literal["execute", "read", "edit", "search", "other"] | None = None,
+    kind: ToolKind | ToolKindName | None = None,
     metadata: Mapping[str, JsonValue] | None = None,
     task_queue: str | None = None,
     queue_timeout: float = DEFAULT_QUEUE_SECONDS,
@@ -68,7 +70,7 @@ def tool(
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
     heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
     category: str | None = None,
-    kind: ToolKind | Literal["execute", "read", "edit", "search", "other"] | None = None,
+    kind: ToolKind | ToolKindName | None = None,
     metadata: Mapping[str, JsonValue] | None = None,
     task_queue: str | None = None,
     queue_timeout: float = DEFAULT_QUEUE_SECONDS,
@@ -124,7 +126,7 @@ def tool(
             description=description if description is not None else documented.description or "",
             parameters=parameters_schema(arguments),
             category=category,
-            declared_kind=None if kind is None else ToolKind(kind),
+            declared_kind=None if kind is None else _declared_kind(id, kind),
             metadata=_json_object(id, metadata or {}),
             effects=effects,
             timeout_seconds=timeout,
@@ -305,6 +307,13 @@ class ToolContext(SuspendableCall[NoReturn], Requesting, Generic[D_co]):
 
     def _suspended(self, ticket: SuspensionTicket) -> NoReturn:
         raise SuspendCall(ticket)
+
+
+def _declared_kind(id: str, kind: str) -> ToolKind:
+    try:
+        return member_named(ToolKind, kind, parameter="kind")
+    except ValueError as error:
+        raise ConfigurationError([f"tool {id!r}: {error}"]) from None
 
 
 def _json_object(id: str, metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
