@@ -225,7 +225,8 @@ def test_a_tool_suspends_with_a_ticket_about_its_own_call() -> None:
     ("options", "wrong"),
     [
         ({"on_expiry": "deny"}, "on_expiry='deny' needs expires_after, in seconds"),
-        ({"on_expiry": "perhaps"}, "'perhaps' is not a valid ExpiryAction"),
+        ({"on_expiry": "perhaps"}, "on_expiry is 'perhaps': use one of 'cancel', 'deny', 'resume'"),
+        ({"resume_mode": "replay"}, "resume_mode is 'replay': use one of 'replay_tool_call', 'use_decision_as"),
         ({"expires_after": 0}, "expires_after is 0; it must be a finite number of seconds above 0"),
         ({"expires_after": 5, "default_result": 1}, "pass on_expiry='resume'"),
         ({"escalate_after": -1}, "escalate_after is -1; it must be a finite number of seconds above 0"),

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -23,6 +23,7 @@ from wakeful.contract.agents import (
     MAX_CALLS,
     RetryPolicy,
     ToolMode,
+    ToolModeName,
 )
 from wakeful.contract.base import Written
 from wakeful.contract.budgets import Budget
@@ -123,6 +124,51 @@ class Agent(Written):
     """Seconds that one model call may take."""
     inference_heartbeat_timeout: float = Field(default=DEFAULT_INFERENCE_HEARTBEAT_SECONDS, gt=0)
     """Seconds without a heartbeat after which the worker that calls the model counts as lost."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str,
+            instructions: str | InstructionsFunction = ...,
+            description: str = ...,
+            endpoint: Endpoint | None = ...,
+            model: str = ...,
+            fallbacks: Sequence[str] = ...,
+            settings: ModelSettings = ...,
+            retry: RetryPolicy = ...,
+            output: Any = ...,
+            output_repairs: int = ...,
+            max_continuations: int = ...,
+            tools: Sequence[Tool | str] = ...,
+            mcp: Sequence[McpServer | str] = ...,
+            allowed_tools: Sequence[str] | None = ...,
+            excluded_tools: Sequence[str] = ...,
+            tool_mode: ToolMode | ToolModeName = ...,
+            max_parallel_calls: int = ...,
+            permissions: PermissionPolicy | None = ...,
+            gates: Sequence[Gate | str] = ...,
+            plugins: Sequence[Plugin[Any, Any] | str] = ...,
+            active_plugins: Sequence[str] | None = ...,
+            plugin_settings: Mapping[str, Any] = ...,
+            state: Sequence[StateKey[Any]] = ...,
+            delegates: Sequence[str] = ...,
+            spawns: Sequence[str] = ...,
+            handoffs: Sequence[str] = ...,
+            messages: bool | Sequence[Recipients] = ...,
+            budget: Budget | None = ...,
+            max_depth: int = ...,
+            delegate_timeout: float = ...,
+            priority: Priority | None = ...,
+            expire_after: float | None = ...,
+            max_rounds: int = ...,
+            stop_conditions: Sequence[StopCondition] = ...,
+            context: ContextPolicy | None = ...,
+            context_messages: Sequence[ContextMessage] = ...,
+            inference_timeout: float = ...,
+            inference_heartbeat_timeout: float = ...,
+        ) -> None: ...
 
     @field_validator("tools", mode="before")
     @classmethod

@@ -7,7 +7,7 @@ the tool's descriptor says. `tool_context.py` has what a running call can use.
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Concatenate, Generic, Literal, Protocol, Self, overload
+from typing import Any, Concatenate, Generic, Protocol, Self, overload
 
 import docstring_parser
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
@@ -18,6 +18,7 @@ from wakeful.authoring.methods import MethodOf, bound, method_of, unbound_proble
 from wakeful.authoring.tool_context import ToolContext
 from wakeful.authoring.tool_retries import DEFAULT_RETRY_DELAY_SECONDS, RetryOptions, ToolRetries
 from wakeful.authoring.tool_schema import argument_model, parameters_schema
+from wakeful.contract.choices import member_named
 from wakeful.contract.errors import ConfigurationError, ToolError, ToolErrorKind, validation_problems
 from wakeful.contract.tools import (
     DEFAULT_HEARTBEAT_SECONDS,
@@ -26,6 +27,7 @@ from wakeful.contract.tools import (
     Effects,
     ToolDescriptor,
     ToolKind,
+    ToolKindName,
 )
 
 P = ParamSpec("P")
@@ -51,7 +53,7 @@ def tool(
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
     heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
     category: str | None = None,
-    kind: ToolKind | Literal["execute", "read", "edit", "search", "other"] | None = None,
+    kind: ToolKind | ToolKindName | None = None,
     metadata: Mapping[str, JsonValue] | None = None,
     task_queue: str | None = None,
     queue_timeout: float = DEFAULT_QUEUE_SECONDS,
@@ -72,7 +74,7 @@ def tool(
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
     heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
     category: str | None = None,
-    kind: ToolKind | Literal["execute", "read", "edit", "search", "other"] | None = None,
+    kind: ToolKind | ToolKindName | None = None,
     metadata: Mapping[str, JsonValue] | None = None,
     task_queue: str | None = None,
     queue_timeout: float = DEFAULT_QUEUE_SECONDS,
@@ -136,7 +138,7 @@ def tool(
             description=(documented.description or "").strip() if description is None else description,
             parameters=parameters_schema(arguments),
             category=category,
-            declared_kind=None if kind is None else ToolKind(kind),
+            declared_kind=None if kind is None else _declared_kind(id, kind),
             metadata=_json_object(id, metadata or {}),
             effects=effects,
             timeout_seconds=timeout,
@@ -226,6 +228,13 @@ class Tool(Generic[F_co]):
     def problem(self) -> str | None:
         """Why no agent can have this tool: it is a method without its instance."""
         return unbound_problem(f"tool {self.name!r}", self.function, self.method)
+
+
+def _declared_kind(id: str, kind: str) -> ToolKind:
+    try:
+        return member_named(ToolKind, kind, parameter="kind")
+    except ValueError as error:
+        raise ConfigurationError([f"tool {id!r}: {error}"]) from None
 
 
 def _json_object(id: str, metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -41,9 +41,11 @@ caller wants an answer, and nothing else.
 import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
+
+from wakeful.contract.choices import member_named
 
 if TYPE_CHECKING:
     from wakeful.contract.runs import RunResult
@@ -302,6 +304,20 @@ class ProviderErrorKind(StrEnum):
         return self in _TRANSIENT
 
 
+ProviderErrorKindName = Literal[
+    "provider",
+    "rate_limited",
+    "overloaded",
+    "timeout",
+    "stream_interrupted",
+    "context_overflow",
+    "invalid_request",
+    "unauthorized",
+    "model_not_found",
+    "content_filtered",
+]
+
+
 _TRANSIENT = frozenset(
     {
         ProviderErrorKind.PROVIDER,
@@ -318,7 +334,7 @@ class ProviderError(WakefulError):
 
     def __init__(
         self,
-        kind: ProviderErrorKind,
+        kind: ProviderErrorKind | ProviderErrorKindName,
         message: str,
         *,
         retry_after: float | None = None,
@@ -326,7 +342,7 @@ class ProviderError(WakefulError):
         status: int | None = None,
     ) -> None:
         super().__init__(message)
-        self.kind = kind
+        self.kind = member_named(ProviderErrorKind, kind, parameter="kind")
         self.status = status
         """The HTTP status of the provider's answer, if it was that which failed."""
         self.retry_after = retry_after

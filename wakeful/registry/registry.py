@@ -442,7 +442,7 @@ class Registry:
         return None
 
 
-def default_model(*, offline: AnyProvider | None = None, environ: Mapping[str, str] | None = None) -> ModelSource:
+def default_model(*, offline: AnyProvider | None = None, environ: Mapping[str, str] | None = None) -> str | AnyProvider:
     """The model for which the environment has a key, or `offline`. `OPENAI_MODEL` and `ANTHROPIC_MODEL` choose it."""
     environ = os.environ if environ is None else environ
     if environ.get("OPENAI_API_KEY") or environ.get("OPENAI_BASE_URL"):
