@@ -34,6 +34,7 @@ EXPORTS = [
     "AfterToolExecute",
     "Agent",
     "AllowText",
+    "AlreadyDecided",
     "Answer",
     "AnthropicMessages",
     "AzureOpenAIChat",

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from wakeful.contract.context import ContextMessage, ContextPolicy, ContextTarget
     from wakeful.contract.decisions import Decision, DecisionAction, ExpiryAction, ResumeMode, ToolCallResume
     from wakeful.contract.errors import (
+        AlreadyDecided,
         CallerError,
         CannotDecode,
         ChangeRefused,
@@ -182,6 +183,7 @@ __all__ = [
     "AfterToolExecute",
     "Agent",
     "AllowText",
+    "AlreadyDecided",
     "Answer",
     "AnthropicMessages",
     "AzureOpenAIChat",
@@ -409,7 +411,7 @@ _EXPORTS = {
     "wakeful.contract.context": "ContextMessage ContextPolicy ContextTarget",
     "wakeful.contract.decisions": "Decision DecisionAction ExpiryAction ResumeMode ToolCallResume",
     "wakeful.contract.errors": (
-        "CallerError CannotDecode ChangeRefused ConfigurationError ConnectionFailed DecisionRefused "
+        "AlreadyDecided CallerError CannotDecode ChangeRefused ConfigurationError ConnectionFailed DecisionRefused "
         "DiscoveryFailed MessageRefused NoAnswer NotAnswered OtherTenant OutputMismatch ProviderError "
         "ProviderErrorKind RunBlocked RunCancelled RunFailed RunStopped ThreadBusy ThreadExists ThreadExpired "
         "ThreadNotFound ToolError WakefulError WorkerExhausted"

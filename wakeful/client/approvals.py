@@ -17,6 +17,7 @@ from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.confirming import DecisionStatus, confirm
+from wakeful.client.earlier_decisions import refusal_after_end
 from wakeful.client.queries import OPEN_RUNS, in_tree
 from wakeful.client.start import rejecting_invalid
 from wakeful.client.statuses import Statuses, Unanswered
@@ -25,7 +26,7 @@ from wakeful.client.wake import check_tenant, describe
 from wakeful.contract import names
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.decisions import Decision, Decisions, ResumeMode, SuspensionTicket
-from wakeful.contract.errors import CallerError, DecisionRefused, WakefulError
+from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.ids import is_descendant, ticket_id
 from wakeful.contract.runs import RunIdentity, RunStatus
 from wakeful.contract.views import PendingView, StatusView, ToolCallView
@@ -152,7 +153,8 @@ async def decide(
 
     Raises:
         CallerError: there are none, or they are too large.
-        DecisionRefused: they changed nothing; only if it is to be confirmed.
+        DecisionRefused: the run has ended; or they changed nothing, if it is to be confirmed. `AlreadyDecided` if a
+            call had got another decision before.
         OtherTenant: the thread belongs to another tenant than the decider.
         NoAnswer: no worker has handled the signal in time; only if it is to be confirmed.
     """
@@ -170,8 +172,8 @@ async def decide(
     try:
         await reader.temporal.get_workflow_handle(thread_id).signal(names.SIGNAL_DECIDE, signal)
     except RPCError as error:
-        if is_confirmed and is_run_ended(error):
-            raise DecisionRefused(thread_id, "the run has ended") from error
+        if is_run_ended(error):
+            raise await refusal_after_end(reader, thread_id, [each.target for each in named]) from error
         raise error_of(error, thread_id) from error
     return await confirm(reader, thread_id, named) if is_confirmed else None
 

@@ -559,7 +559,8 @@ class Client:
         Raises:
             CallerError: the result or the arguments are too large.
             OtherTenant: the thread belongs to another tenant, as for `send`.
-            DecisionRefused: with `confirm`, when it changed nothing.
+            DecisionRefused: the run has ended; with `confirm`, also when it changed nothing. `AlreadyDecided` says by
+                whom and when the call was decided before.
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be applied.
         """
         with rejecting_invalid():
@@ -583,7 +584,7 @@ class Client:
 
         Raises:
             OtherTenant: the thread belongs to another tenant, as for `send`.
-            DecisionRefused: with `confirm`, when they changed nothing.
+            DecisionRefused: the run has ended; with `confirm`, also when they changed nothing.
             NoAnswer: with `confirm`, when no worker has handled them in time; they are in history, and will be applied.
         """
         with client_span(SPAN_DECIDE, thread_id=thread_id):

@@ -4,6 +4,7 @@
     ├── CallerError             the request was wrong: change it
     │   ├── ChangeRefused         the thread rejected the change of a message or a rule, for a reason
     │   ├── DecisionRefused       the run rejected the decision, for a reason
+    │   │   └── AlreadyDecided      its call has got another decision before, which the error describes
     │   ├── MessageRefused        the thread rejected the message, for a reason
     │   │   └── OtherTenant         it belongs to another tenant
     │   ├── ThreadBusy            the thread already has an active run
@@ -71,6 +72,22 @@ class DecisionRefused(CallerError):
         super().__init__(f"thread {thread_id!r} rejected the decision: {reason}")
         self.thread_id = thread_id
         self.reason = reason
+
+
+class AlreadyDecided(DecisionRefused):
+    """The call of a decision has got another one before: what, by whom and when.
+
+    Args:
+        action: `resume` or `cancel`.
+        actor: who decided, as they stated it.
+        at: when the thread applied it, in milliseconds since 1970.
+    """
+
+    def __init__(self, thread_id: str, reason: str, *, action: str, actor: str | None, at: int) -> None:
+        super().__init__(thread_id, reason)
+        self.action = action
+        self.actor = actor
+        self.at = at
 
 
 class MessageRefused(CallerError):

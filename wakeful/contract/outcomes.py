@@ -6,6 +6,7 @@ change (a withdrawal, an edit, a revocation) is `applied` or `refused`, once for
 """
 
 import hashlib
+from collections.abc import Sequence
 from enum import StrEnum
 
 from wakeful.contract.base import Few, Maybe, Wire
@@ -94,3 +95,13 @@ def remembered_id(id: str) -> str:
     if len(id) <= ID_LENGTH:
         return id
     return f"sha256:{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()}"
+
+
+def newest_decision(outcomes: Sequence[Outcome], *calls: str) -> AppliedDecision | None:
+    """The newest decision that the call with one of these ids has got; None if there was none, or it is forgotten."""
+    named = set(map(remembered_id, calls))
+    for outcome in reversed(outcomes):
+        is_of_call = outcome.status is OutcomeStatus.APPLIED and not named.isdisjoint(outcome.calls)
+        if is_of_call and outcome.decided is not None:
+            return outcome.decided
+    return None

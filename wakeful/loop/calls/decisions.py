@@ -9,7 +9,7 @@ from typing import assert_never
 
 from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume, digest_arguments
-from wakeful.contract.outcomes import AppliedDecision
+from wakeful.contract.outcomes import AppliedDecision, newest_decision
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.schemas import mismatch
@@ -32,7 +32,6 @@ from wakeful.loop.machine.facts import DecisionsReceived
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Cancelling, Done, Idle
 from wakeful.loop.machine.state import KEPT_RULES, Advance, Thread
 from wakeful.loop.thread.outcomes import (
-    decided_before,
     record_applied,
     record_held,
     record_repeated,
@@ -143,7 +142,7 @@ def judge(thread: Thread, batch: tuple[Decision, ...]) -> Judgement:
 
 def _decided(thread: Thread, decision: Decision) -> Refuse | None:
     """The refusal of a decision for a call that has got one, as far as the thread remembers it."""
-    decided = decided_before(thread, *_names(thread, decision))
+    decided = newest_decision(thread.outcomes, *_names(thread, decision))
     return None if decided is None else Refuse(decided.of(decision.target), decided)
 
 

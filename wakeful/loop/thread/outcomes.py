@@ -125,16 +125,6 @@ def record_applied(thread: Thread, decision: Decision, *calls: str, now: int) ->
     return record(thread, (applied,))
 
 
-def decided_before(thread: Thread, *calls: str) -> AppliedDecision | None:
-    """The newest decision that the call with one of these ids has got; None if there was none, or it is forgotten."""
-    named = set(map(remembered_id, calls))
-    for outcome in reversed(thread.outcomes):
-        is_of_call = outcome.status is OutcomeStatus.APPLIED and not named.isdisjoint(outcome.calls)
-        if is_of_call and outcome.decided is not None:
-            return outcome.decided
-    return None
-
-
 def record_repeated(thread: Thread, decision: Decision, *calls: str) -> Thread:
     """The thread after a decision was sent again that had been applied to the call with one of these ids, if it was."""
     applied = (it for it in thread.outcomes if _is_applied(thread, it, decision.decision_id, *calls))
