@@ -162,7 +162,7 @@ def test_a_tool_of_another_task_queue_says_how_long_it_may_be_queued_and_how_oft
     def rate() -> None: ...
 
     assert (rate.descriptor.queue_seconds, rate.descriptor.retries) == (60, 3)
-    assert "queue_seconds" not in tool(lambda: None).descriptor.model_dump_json()
+    assert "queue_seconds" not in tool(name="idle")(lambda: None).descriptor.model_dump_json()
 
 
 @pytest.mark.parametrize("options", [{"task_queue": "bank"}, {"read_only": True}])
@@ -334,7 +334,7 @@ def test_a_tool_may_run_in_the_background_on_any_queue() -> None:
     def render() -> None: ...
 
     assert (render.descriptor.background, render.descriptor.task_queue) == (True, "gpu")
-    assert "background" not in tool(lambda: None).descriptor.model_dump_json()
+    assert "background" not in tool(name="idle")(lambda: None).descriptor.model_dump_json()
 
 
 def test_a_local_tool_cannot_run_in_the_background() -> None:

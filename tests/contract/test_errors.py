@@ -42,12 +42,13 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
         "WakefulError": {
             "CallerError": {
                 "ChangeRefused": {},
-                "DecisionRefused": {},
+                "DecisionRefused": {"AlreadyDecided": {}},
                 "MessageRefused": {"OtherTenant": {}},
                 "ThreadBusy": {},
                 "ThreadExists": {},
                 "ThreadExpired": {},
                 "ThreadNotFound": {},
+                "InvalidValue": {},
             },
             "NotAnswered": {
                 "RunFailed": {},
@@ -56,7 +57,7 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
                 "RunStopped": {},
                 "OutputMismatch": {},
             },
-            "ConfigurationError": {},
+            "ConfigurationError": {"InvalidValue": {}},
             "DiscoveryFailed": {},
             "ConnectionFailed": {},
             "NoAnswer": {"NotStarted": {}},

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
+from wakeful.contract.errors import ConfigurationError
+from wakeful.contract.field_problems import shown
 from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
 from wakeful.contract.messages import Message, Role, ToolCall, Visibility
 from wakeful.contract.runs import Usage
@@ -47,6 +49,12 @@ class ScriptedModel:
 
     turns: Sequence[Turn] = ()
     when: Mapping[str, Sequence[Turn]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for turns in (self.turns, *self.when.values()):
+            wrong = turns if isinstance(turns, str) else next((it for it in turns if not isinstance(it, Turn)), None)
+            if wrong is not None:
+                raise ConfigurationError([f"a ScriptedModel takes a list of say(…) and call(…), not {shown(wrong)}"])
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         return self.answer(request)

@@ -24,6 +24,7 @@ from wakeful.contract.state import (
     StateView,
     applied,
 )
+from wakeful.contract.suggestions import option_problem
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -65,6 +66,9 @@ class StateKey(Generic[T]):
     ) -> None:
         if not key:
             raise ConfigurationError(["a state key has an empty name"])
+        for option, value, options in (("merge", merge, StateMerge), ("scope", scope, StateScope)):
+            if (problem := option_problem(option, value, options)) is not None:
+                raise ConfigurationError([f"state key {key!r}: {problem}"])
         merged = StateMerge(merge)
         if (problem := type_problem(merged, type)) is not None:
             raise ConfigurationError([f"state key {key!r}: {problem}"])

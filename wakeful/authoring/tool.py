@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NoReturn, Protocol, cast, overload
 
 import docstring_parser
-from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from wakeful.authoring.hook_requests import Requesting
 from wakeful.authoring.lifespan import D_co, asked_type
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
 from wakeful.authoring.suspend import SuspendableCall
+from wakeful.authoring.tool_checks import check_seconds, tool_kind, tool_metadata, tool_name
 from wakeful.authoring.tool_schema import argument_model, parameters_schema
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.errors import ConfigurationError, ToolError, ToolErrorKind, validation_problems
@@ -33,8 +34,6 @@ from wakeful.contract.tools import (
 )
 
 ToolFunction = Callable[..., Any]
-
-_JSON_OBJECT = TypeAdapter(dict[str, JsonValue])
 
 
 @overload
@@ -105,7 +104,8 @@ def tool(
 
     def make(function: ToolFunction) -> Tool:
         effects = Effects.IDEMPOTENT if idempotent else Effects.READ_ONLY if read_only else Effects.ONCE
-        id = name or function.__name__
+        id = tool_name(function, name)
+        check_seconds(id, timeout=timeout, heartbeat_timeout=heartbeat_timeout, queue_timeout=queue_timeout)
         if local and (not effects.may_repeat or task_queue is not None):
             raise ConfigurationError(
                 [f"tool {id!r} is local: it must be read_only or idempotent, and cannot have a task_queue"]
@@ -124,8 +124,8 @@ def tool(
             description=description if description is not None else documented.description or "",
             parameters=parameters_schema(arguments),
             category=category,
-            declared_kind=None if kind is None else ToolKind(kind),
-            metadata=_json_object(id, metadata or {}),
+            declared_kind=tool_kind(id, kind),
+            metadata=tool_metadata(id, metadata),
             effects=effects,
             timeout_seconds=timeout,
             heartbeat_seconds=heartbeat_timeout,
@@ -305,13 +305,6 @@ class ToolContext(SuspendableCall[NoReturn], Requesting, Generic[D_co]):
 
     def _suspended(self, ticket: SuspensionTicket) -> NoReturn:
         raise SuspendCall(ticket)
-
-
-def _json_object(id: str, metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    try:
-        return _JSON_OBJECT.validate_python(dict(metadata))
-    except ValidationError as error:
-        raise ConfigurationError([f"the metadata of tool {id!r} is not JSON: {error}"]) from error
 
 
 class SuspendCall(Exception):

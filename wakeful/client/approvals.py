@@ -16,10 +16,10 @@ from temporalio.client import WorkflowExecution
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
+from wakeful.client.arguments import rejecting_invalid
 from wakeful.client.confirming import DecisionStatus, confirm
 from wakeful.client.earlier_decisions import refusal_after_end
 from wakeful.client.queries import OPEN_RUNS, in_tree
-from wakeful.client.start import rejecting_invalid
 from wakeful.client.statuses import Statuses, Unanswered
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import check_tenant, describe

@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, get_args, overload
 
 from pydantic import JsonValue, TypeAdapter
 from temporalio.client import Client as TemporalClient
@@ -12,6 +12,15 @@ from temporalio.service import RPCError
 from wakeful.authoring.profiles import ProfileStore
 from wakeful.client.answers import Answer, adapter_of, parse_output, raise_unless_answered
 from wakeful.client.approvals import InboxFilter, PendingDecision, decide, pending_decisions
+from wakeful.client.arguments import (
+    check_option,
+    check_temporal,
+    check_thread_id,
+    mapped,
+    one_of,
+    rejecting_invalid,
+    several,
+)
 from wakeful.client.asking import Asking, OnDecision
 from wakeful.client.at_step import ThreadAtStep, read_at_step
 from wakeful.client.branching.fork import ForkRequest, fork_thread
@@ -23,7 +32,7 @@ from wakeful.client.deletion.delete import DeleteReceipt, delete_thread
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.reader import why
 from wakeful.client.schedules import Schedules
-from wakeful.client.start import Handle, check_thread_id, rejecting_invalid, start_thread, wait_for_last_result
+from wakeful.client.start import Handle, start_thread, wait_for_last_result
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.thread_runs import ThreadRun, read_runs
 from wakeful.client.threads import ThreadFilter, ThreadSummary, list_threads, time_of
@@ -73,6 +82,7 @@ class Client:
     """
 
     def __init__(self, temporal: TemporalClient, *, task_queue: str = names.DEFAULT_TASK_QUEUE) -> None:
+        check_temporal(temporal, "wakeful.Client")
         self.temporal = temporal
         self.task_queue = task_queue
         self.reader = ThreadReader(temporal)
@@ -138,19 +148,19 @@ class Client:
         with rejecting_invalid():
             request = RunRequest(
                 agent_id=agent_id,
-                input=input if isinstance(input, str) else tuple(input),
+                input=several(input),
                 title=title,
-                frontend_tools=tuple(frontend_tools),
+                frontend_tools=several(frontend_tools),
                 mode=mode,
                 overrides=overrides,
-                permissions=tuple(permissions),
+                permissions=several(permissions),
                 budget=budget,
-                on_error=OnError(on_error),
+                on_error=one_of(OnError, "on_error", on_error),
                 expire_after=expire_after.total_seconds() if isinstance(expire_after, timedelta) else expire_after,
                 live=live,
                 tenant=tenant,
                 user=user,
-                metadata=dict(metadata or {}),
+                metadata=mapped(metadata),
                 priority=priority,
             )
         with client_span(SPAN_START, thread_id=thread_id, agent_id=agent_id):
@@ -228,16 +238,16 @@ class Client:
         check_thread_id(thread_id)
         message_id = message_id or uuid.uuid4().hex
         with rejecting_invalid():
-            message = InputMessage(content=text if isinstance(text, str) else tuple(text), id=message_id)
+            message = InputMessage(content=several(text), id=message_id)
             submission = Submission(
                 input=(message,),
-                on_busy=OnBusy(on_busy),
+                on_busy=one_of(OnBusy, "on_busy", on_busy),
                 agent_id=agent_id,
                 overrides=overrides,
                 live=live,
                 tenant=tenant,
                 user=user,
-                metadata=dict(metadata or {}),
+                metadata=mapped(metadata),
                 adapter=adapter,
             )
         title = message.as_message(message_id).text[:TITLE_LENGTH]
@@ -326,6 +336,8 @@ class Client:
             DecisionNeeded: the answer needs a decision, of this thread or of a sub-agent; `pending` has it.
             CallerError: as for `send`.
         """
+        check_thread_id(thread_id)
+        check_option("on_decision", on_decision, get_args(OnDecision))
         adapter = None if output is None else adapter_of(output)
         id = message_id or uuid.uuid4().hex
         asking = Asking(self._watch_context(), thread_id, id, on_decision=on_decision)
@@ -566,7 +578,7 @@ class Client:
         with rejecting_invalid():
             decision = Decision(
                 target=call_id,
-                action=DecisionAction(action),
+                action=one_of(DecisionAction, "action", action),
                 result=result,
                 reason=reason,
                 arguments=arguments,
@@ -601,10 +613,13 @@ class Client:
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> None:
         """Send messages to an open thread; `send`, whose arguments these are, also wakes a closed one."""
-        messages = input if isinstance(input, str) else tuple(input)
         with rejecting_invalid():
             submission = Submission(
-                input=messages, on_busy=OnBusy(on_busy), tenant=tenant, user=user, metadata=dict(metadata or {})
+                input=several(input),
+                on_busy=one_of(OnBusy, "on_busy", on_busy),
+                tenant=tenant,
+                user=user,
+                metadata=mapped(metadata),
             )
         with client_span(SPAN_SEND, thread_id=thread_id):
             await self._signal(thread_id, names.SIGNAL_SUBMIT, submission)
@@ -637,7 +652,7 @@ class Client:
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be handled.
         """
         with rejecting_invalid():
-            request = WithdrawRequest(message_ids=tuple(message_ids), request_id=request_id, tenant=tenant)
+            request = WithdrawRequest(message_ids=several(message_ids), request_id=request_id, tenant=tenant)
         return await change(self.reader, thread_id, request, is_confirmed=confirm)
 
     async def edit(
@@ -697,7 +712,7 @@ class Client:
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be handled.
         """
         with rejecting_invalid():
-            request = RevokeRequest(tools=tuple(tools), request_id=request_id, tenant=tenant)
+            request = RevokeRequest(tools=several(tools), request_id=request_id, tenant=tenant)
         return await change(self.reader, thread_id, request, is_confirmed=confirm)
 
     async def cancel(self, thread_id: str, *, reason: str | None = None) -> None:

@@ -19,6 +19,7 @@
     │   └── OutputMismatch        the answer is not of the type that was asked for
     ├── DecisionNeeded          `ask`: the answer waits for a person (in `wakeful/client/asking.py`, with the decisions)
     ├── ConfigurationError      the worker's registry or settings are wrong; lists every problem at once
+    │   └── InvalidValue          a field is unknown, missing or wrong: `Agent(…)`, `Budget(…)`; also a CallerError
     ├── DiscoveryFailed         agents of other services could not be discovered
     ├── ConnectionFailed        Temporal is unreachable
     ├── NoAnswer                a thread cannot be read, usually because no worker is running
@@ -195,6 +196,23 @@ class ConfigurationError(WakefulError):
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
+
+
+class InvalidValue(ConfigurationError, CallerError, ValueError):
+    """A value was made with fields that are unknown, missing or wrong; `problems` lists them all.
+
+    Such values are of a registry or of a request, so it is a `ConfigurationError` and a `CallerError`. It is a
+    `ValueError`, too, which pydantic collects when a validator raises it.
+
+    Args:
+        subject: what was to be made, as in `Agent 'buyer'`.
+        fields: what is wrong, a line each.
+    """
+
+    def __init__(self, subject: str, fields: Sequence[str]) -> None:
+        super().__init__([f"{subject}: {problem}" for problem in fields])
+        self.subject = subject
+        self.fields = tuple(fields)
 
 
 class DiscoveryFailed(WakefulError):
