@@ -16,7 +16,7 @@ from temporalio.client import WorkflowExecution
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.arguments import rejecting_invalid
+from wakeful.client.arguments import check_type, rejecting_invalid
 from wakeful.client.confirming import DecisionStatus, confirm
 from wakeful.client.earlier_decisions import refusal_after_end
 from wakeful.client.queries import OPEN_RUNS, in_tree
@@ -160,6 +160,9 @@ async def decide(
     """
     if not decisions:
         raise CallerError("there is no decision to send")
+    check_type("decisions", decisions, Sequence, "a list of Decision(…)")
+    for each in decisions:
+        check_type("a decision", each, Decision, "a Decision(…)")
     named = tuple(map(_with_id, decisions))
     with rejecting_invalid():
         batch = Decisions(decisions=named, tenant=tenant)

@@ -1,5 +1,6 @@
 """The arguments of the client's verbs: what is wrong with one is a `CallerError` that names it."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -8,34 +9,49 @@ from typing import Any, TypeVar
 from wakeful.contract import ids
 from wakeful.contract.errors import CallerError, InvalidValue
 from wakeful.contract.field_problems import shown
-from wakeful.contract.suggestions import option_problem
+from wakeful.contract.suggestions import NO_SYNONYMS, option_problem
 
 E = TypeVar("E", bound=StrEnum)
 
 
 @contextmanager
-def rejecting_invalid() -> Iterator[None]:
-    """Raise what is wrong with a request as a `CallerError` that names the arguments of the caller."""
+def rejecting_invalid(**arguments: str) -> Iterator[None]:
+    """Raise what is wrong with a request as a `CallerError` that names the arguments of the caller.
+
+    Args:
+        arguments: the fields of the request that have another name as an argument, and that name.
+    """
     try:
         yield
     except InvalidValue as error:
-        raise CallerError("; ".join(error.fields)) from None
+        problems = "; ".join(error.fields)
+        for field, argument in arguments.items():
+            problems = re.sub(rf"(^|; |in |'){field}\b", rf"\1{argument}", problems)
+        raise CallerError(problems) from None
 
 
-def one_of(kind: type[E], argument: str, given: E | str) -> E:
-    """The option that was given, by its value.
+def one_of(kind: type[E], argument: str, given: E | str, *, synonyms: Mapping[str, str] = NO_SYNONYMS) -> E:
+    """The option that was given, by its value; `synonyms` are what people write instead of one.
 
     Raises:
         CallerError: there is no such option.
     """
-    check_option(argument, given, kind)
+    check_option(argument, given, kind, synonyms=synonyms)
     return kind(given)
 
 
-def check_option(argument: str, given: object, options: Iterable[str]) -> None:
+def check_option(
+    argument: str, given: object, options: Iterable[str], *, synonyms: Mapping[str, str] = NO_SYNONYMS
+) -> None:
     """Raise a `CallerError` if an argument is none of its options."""
-    if (problem := option_problem(argument, given, options)) is not None:
+    if (problem := option_problem(argument, given, options, synonyms=synonyms)) is not None:
         raise CallerError(problem)
+
+
+def check_type(argument: str, given: object, kind: type, wanted: str) -> None:
+    """Raise a `CallerError` if an argument is of another type; `wanted` says what it should be."""
+    if not isinstance(given, kind) or (kind is int and isinstance(given, bool)):
+        raise CallerError(f"{argument} should be {wanted}, not {shown(given)}")
 
 
 def several(given: Any) -> Any:

@@ -16,6 +16,7 @@ from wakeful.client.arguments import (
     check_option,
     check_temporal,
     check_thread_id,
+    check_type,
     mapped,
     one_of,
     rejecting_invalid,
@@ -45,6 +46,7 @@ from wakeful.client.watching.reading import read_events, read_messages
 from wakeful.client.watching.retrying import OutageReporter, SharedCalls
 from wakeful.client.watching.snapshot import watch_from_snapshot
 from wakeful.client.watching.watcher import WatchContext
+from wakeful.client.worker_warning import warning_without_worker
 from wakeful.contract import names
 from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, DecisionAction
@@ -72,6 +74,9 @@ from wakeful.telemetry.names import SPAN_DECIDE, SPAN_SEND, SPAN_START
 from wakeful.undecodable import decoding
 
 T = TypeVar("T")
+
+ACTION_SYNONYMS = {"approve": "resume", "allow": "resume", "yes": "resume", "deny": "cancel", "reject": "cancel"}
+"""What people call the actions of a decision."""
 
 
 class Client:
@@ -236,8 +241,10 @@ class Client:
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be read.
         """
         check_thread_id(thread_id)
+        if text == "" or text == ():
+            raise CallerError("text is empty: a message needs a text, or at least one block")
         message_id = message_id or uuid.uuid4().hex
-        with rejecting_invalid():
+        with rejecting_invalid(content="text"):
             message = InputMessage(content=several(text), id=message_id)
             submission = Submission(
                 input=(message,),
@@ -356,7 +363,8 @@ class Client:
                 metadata=metadata,
             )
 
-        result = await asking.result(send, is_new=message_id is None)
+        async with warning_without_worker(self.temporal, thread_id):
+            result = await asking.result(send, is_new=message_id is None)
         raise_unless_answered(id, result)
         parsed = result.output if adapter is None else parse_output(id, result, adapter)
         return Answer(thread_id=thread_id, message_id=id, output=parsed, result=result)
@@ -364,11 +372,14 @@ class Client:
     async def result(self, thread_id: str) -> RunResult:
         """Wait until the thread has nothing more to do, and return the result of its newest run.
 
+        It logs a warning if no worker takes the thread's work for five seconds, and waits on.
+
         In `run` mode that is its only run, also if the thread is rewound meanwhile. In `thread` mode the thread stays
         open: if it is idle, this returns the result of the last finished run at once; `runs` has all of them.
         """
         with decoding(self.temporal.data_converter, f"the result of thread {thread_id!r}"):
-            return await wait_for_last_result(self._watch_context(), thread_id)
+            async with warning_without_worker(self.temporal, thread_id):
+                return await wait_for_last_result(self._watch_context(), thread_id)
 
     async def runs(self, thread_id: str, *, limit: int | None = None) -> list[ThreadRun]:
         """The runs of the thread, the newest last, each with its result; those under way have none.
@@ -407,6 +418,7 @@ class Client:
             CallerError: there is no such step, it has not ended, or Temporal has deleted its execution.
             DoesNotReplay: the execution of that step does not replay on this program's code.
         """
+        check_type("step", step, int, "the number of a step")
         return await read_at_step(self.reader, thread_id, step)
 
     async def events(self, thread_id: str, *, after: int = 0, run_id: str | None = None) -> EventsPage:
@@ -441,6 +453,8 @@ class Client:
             ThreadNotFound: no workflow has this id.
             CallerError: `snapshot` is given together with `after` or `descendants`.
         """
+        if not isinstance(after, Mapping):
+            check_type("after", after, int, "the number of an event")
         context = self._watch_context(on_trouble)
         if not snapshot:
             return watch(context, thread_id, after=after, live=live, descendants=descendants)
@@ -480,6 +494,8 @@ class Client:
         Raises:
             CallerError: no run has this status or outcome, or Temporal does not understand `query`.
         """
+        if limit is not None:
+            check_type("limit", limit, int, "a number of threads")
         wanted = ThreadFilter(
             agent_id=agent_id,
             status=status,
@@ -521,6 +537,7 @@ class Client:
 
     async def recover_undelivered(self, thread_id: str, action: Literal["replay", "clear"]) -> None:
         """Make the thread send its undelivered messages again, or drop them."""
+        check_option("action", action, ("replay", "clear"))
         await self._signal(thread_id, names.SIGNAL_UNDELIVERED, {"action": action})
 
     def inbox(
@@ -575,10 +592,10 @@ class Client:
                 whom and when the call was decided before.
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be applied.
         """
-        with rejecting_invalid():
+        with rejecting_invalid(target="call_id"):
             decision = Decision(
                 target=call_id,
-                action=one_of(DecisionAction, "action", action),
+                action=one_of(DecisionAction, "action", action, synonyms=ACTION_SYNONYMS),
                 result=result,
                 reason=reason,
                 arguments=arguments,
@@ -678,8 +695,8 @@ class Client:
             OtherTenant: the thread belongs to another tenant, as for `send`.
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be handled.
         """
-        with rejecting_invalid():
-            written = InputMessage(content=message) if isinstance(message, str) else message
+        with rejecting_invalid(content="message"):
+            written = message if isinstance(message, InputMessage) else InputMessage(content=message)
             edited = written.model_copy(update={"id": message_id})
             request = EditRequest(message=edited, request_id=request_id, tenant=tenant)
         return await change(self.reader, thread_id, request, is_confirmed=confirm)
@@ -758,6 +775,7 @@ class Client:
         Raises:
             CallerError: there is no such step, it has not ended, it needs a message, or `new_thread_id` is taken.
         """
+        check_type("at", at, int, "the number of a step")
         request = ForkRequest(at, message, agent_id, new_thread_id, mode, live, user, metadata or {})
         return await fork_thread(self.reader, thread_id, request)
 
@@ -771,6 +789,7 @@ class Client:
             CallerError: there is no such step, nothing came after it, or the thread is a sub-agent's.
             NoAnswer: no worker has started the thread, or its history does not replay here and no worker answered.
         """
+        check_type("to", to, int, "the number of a step")
         return await rewind(self.reader, await plan_rewind(self.reader, thread_id, to=to), reason=reason)
 
     async def delete(self, thread_id: str, *, profiles: bool | ProfileStore = False) -> DeleteReceipt:

@@ -22,7 +22,7 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.arguments import check_thread_id, mapped, one_of, rejecting_invalid
+from wakeful.client.arguments import check_thread_id, check_type, mapped, one_of, rejecting_invalid
 from wakeful.client.wake import temporal_priority
 from wakeful.contract import names
 from wakeful.contract.base import Few, Maybe, Wire
@@ -92,6 +92,9 @@ class Schedules:
         Raises:
             CallerError: the schedule exists, Temporal refuses it, or a firing could not start what it says.
         """
+        check_type(
+            "spec", spec, ScheduleSpec, "a ScheduleSpec of temporalio.client, with cron expressions or intervals"
+        )
         schedule_id = schedule_id or agent_id
         check_thread_id(thread_id or f"{schedule_id}{FIRING_SUFFIX}")
         if thread_id is not None and budget is not None:

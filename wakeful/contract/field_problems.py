@@ -22,20 +22,28 @@ Path = tuple[str | int, ...]
 
 _CLEARER = {
     "sequence_str": "Input should be a list",
+    "too_short": "Input should have at least one entry",
+    "union_tag_not_found": "Input should have a 'type' that says what it is",
     "invalid-json-value": "Input should be JSON: a str, a number, a bool, None, a list or a dict",
 }
 """What is said instead of pydantic's message, by the type of its error."""
 
 _PLAINER = (
     ("an instance of Sequence", "a list"),
-    ("a valid dictionary or instance of", "a"),
     ("a valid list", "a list"),
     ("a valid tuple", "a list"),
     ("a valid dictionary", "a dict"),
+    ("a valid string", "a string"),
+    ("a valid integer", "an integer"),
+    ("a valid number", "a number"),
+    ("a valid boolean", "a bool"),
     (", unable to parse string as an integer", ""),
     (", unable to parse string as a number", ""),
 )
 """What pydantic says of types, and what people call them."""
+
+
+_MODEL = re.compile(r"a valid dictionary or instance of (\w+)")
 
 
 def field_problems(kind: type[BaseModel], given: Mapping[str, Any], error: ValidationError) -> tuple[str, ...]:
@@ -48,7 +56,9 @@ def field_problems(kind: type[BaseModel], given: Mapping[str, Any], error: Valid
         name = str(detail["loc"][-1]) if detail["loc"] else ""
         key = (*path, name) if detail["type"] == "missing" else path
         problems.setdefault(key, _problem(kind, detail, path, missing))
-    return tuple(problems.values())
+    # Of a union, what is wrong inside of a list says more than that it should have been a text.
+    whole = {path[:length] for path in problems for length in range(len(path))}
+    return tuple(problem for path, problem in problems.items() if path not in whole or not path)
 
 
 def path_in(location: Sequence[str | int], given: Any) -> Path:
@@ -105,6 +115,7 @@ def _of_value(kind: type[BaseModel], detail: ErrorDetails, path: Path) -> str:
     message = _CLEARER.get(detail["type"], message)
     if not re.match(r"(Input|String|List|Tuple|Dictionary|Number|Value) should", message):
         return f"{field}: {message}" if field else message
+    message = _MODEL.sub(lambda model: with_article(model[1]), message)
     for pydantics, plain in _PLAINER:
         message = message.replace(pydantics, plain)
     options = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
@@ -112,7 +123,8 @@ def _of_value(kind: type[BaseModel], detail: ErrorDetails, path: Path) -> str:
     meant = did_you_mean(value, options) if isinstance(value, str) else ""
     # A secret that was passed by mistake must not reach a log.
     given = with_article(type(value).__name__) if _is_secret(kind, path) else shown(value)
-    return f"{field or 'it'} {message.partition(' ')[2]}, not {given}{meant}"
+    instead = "" if detail["type"] == "too_short" else f", not {given}"
+    return f"{field or 'it'} {message.partition(' ')[2]}{instead}{meant}"
 
 
 def _fields_at(kind: type[BaseModel], path: Path) -> list[str]:
