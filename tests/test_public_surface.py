@@ -85,6 +85,7 @@ EXPORTS = [
     "InferenceOverrides",
     "InputMessage",
     "InstructionsContext",
+    "InvalidValue",
     "LogFields",
     "LoopDetection",
     "MaxRounds",

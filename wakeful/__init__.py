@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         ConnectionFailed,
         DecisionRefused,
         DiscoveryFailed,
+        InvalidValue,
         MessageRefused,
         NoAnswer,
         NotAnswered,
@@ -234,6 +235,7 @@ __all__ = [
     "InferenceOverrides",
     "InputMessage",
     "InstructionsContext",
+    "InvalidValue",
     "LogFields",
     "LoopDetection",
     "MaxRounds",
@@ -412,7 +414,7 @@ _EXPORTS = {
     "wakeful.contract.decisions": "Decision DecisionAction ExpiryAction ResumeMode ToolCallResume",
     "wakeful.contract.errors": (
         "AlreadyDecided CallerError CannotDecode ChangeRefused ConfigurationError ConnectionFailed DecisionRefused "
-        "DiscoveryFailed MessageRefused NoAnswer NotAnswered OtherTenant OutputMismatch ProviderError "
+        "DiscoveryFailed InvalidValue MessageRefused NoAnswer NotAnswered OtherTenant OutputMismatch ProviderError "
         "ProviderErrorKind RunBlocked RunCancelled RunFailed RunStopped ThreadBusy ThreadExists ThreadExpired "
         "ThreadNotFound ToolError WakefulError WorkerExhausted"
     ),

@@ -106,7 +106,10 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
             "execution 'r1' of thread 't1' does not replay on the code installed here, at event 5: no such activity. "
             "Query a worker of the thread instead, or read it with the version and the payload codec of its workers.",
         ),
-        (ThreadBusy("t1"), "thread already has an active run: t1"),
+        (
+            ThreadBusy("t1"),
+            "thread already has an active run: t1; send() gives it another message, and result() waits for its end",
+        ),
         (
             ThreadExists("t1"),
             "thread 't1' has a conversation already: use send() to continue it, or start it over with again=True",

@@ -47,7 +47,7 @@ async def test_register_run_succeeds(client: Client, thread_id: str) -> None:
 async def test_register_run_fails_for_same_thread(client: Client, thread_id: str) -> None:
     """B-610: a thread with an active run refuses another, and says which thread."""
     await client.start("tester", "approve", thread_id=thread_id)
-    with pytest.raises(ThreadBusy, match=f"^thread already has an active run: {thread_id}$"):
+    with pytest.raises(ThreadBusy, match=f"^thread already has an active run: {thread_id};"):
         await client.start("tester", "hello", thread_id=thread_id)
     await client.cancel(thread_id)
     await client.result(thread_id)

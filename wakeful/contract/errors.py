@@ -121,7 +121,10 @@ class ThreadBusy(CallerError):
     """The thread already has an active run; only one is allowed."""
 
     def __init__(self, thread_id: str) -> None:
-        super().__init__(f"thread already has an active run: {thread_id}")
+        super().__init__(
+            f"thread already has an active run: {thread_id}; send() gives it another message, and result() waits for "
+            "its end"
+        )
         self.thread_id = thread_id
 
 

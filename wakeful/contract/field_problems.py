@@ -124,6 +124,8 @@ def _of_value(kind: type[BaseModel], detail: ErrorDetails, path: Path) -> str:
     # A secret that was passed by mistake must not reach a log.
     given = with_article(type(value).__name__) if _is_secret(kind, path) else shown(value)
     instead = "" if detail["type"] == "too_short" else f", not {given}"
+    if detail["type"] == "string_type" and isinstance(id := getattr(value, "id", None), str):
+        meant = f": pass its id, {id!r}"
     return f"{field or 'it'} {message.partition(' ')[2]}{instead}{meant}"
 
 
