@@ -27,8 +27,7 @@ def tool_name(function: object, name: str | None) -> str:
     if isinstance(own := getattr(function, "name", None), str):
         raise ConfigurationError([f"{own!r} is a {type(function).__name__} already: @tool decorates a function, once"])
     if inspect.isclass(function) or not callable(function):
-        given = f"the class {function.__name__!r}" if inspect.isclass(function) else shown(function)
-        raise ConfigurationError([f"@tool decorates a function, and was given {given}"])
+        raise ConfigurationError([f"@tool decorates a function, and was given {shown(function)}"])
     found = getattr(function, "__name__", "") if name is None else name
     if found in ("", "<lambda>"):
         what = "a lambda" if found else shown(function)

@@ -81,6 +81,8 @@ def shown(value: object) -> str:
     if value is None or isinstance(value, str | int | float):
         text = repr(value)
         return text if len(text) <= SHOWN_VALUE else f"{text[:SHOWN_VALUE]}…"
+    if isinstance(value, type):
+        return f"the class {value.__name__!r}"
     name, id = type(value).__name__, getattr(value, "id", None)
     return f"{name} {id!r}" if isinstance(id, str) else with_article(name)
 
@@ -135,11 +137,12 @@ def _fields_at(kind: type[BaseModel], path: Path) -> list[str]:
 
 
 def _models_at(kind: type[BaseModel], path: Path) -> list[type[BaseModel]]:
+    """The models that a value at this place can be; an index, and the key of a mapping, lead no further."""
     models = [kind]
     for part in path:
-        if isinstance(part, str):
-            annotations = [model.model_fields[part].annotation for model in models if part in model.model_fields]
-            models = list(_models_in(annotations))
+        fields = [model.model_fields[part] for model in models if isinstance(part, str) and part in model.model_fields]
+        if fields:
+            models = list(_models_in(field.annotation for field in fields))
     return models
 
 
