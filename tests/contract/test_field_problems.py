@@ -14,6 +14,7 @@ from wakeful.contract.errors import CallerError, InvalidValue, WakefulError
 from wakeful.contract.field_problems import SHOWN_VALUE, shown
 from wakeful.contract.messages import InputMessage
 from wakeful.contract.model_settings import ModelSettings
+from wakeful.contract.permissions import Rule
 from wakeful.contract.remote import Endpoint, Secret
 from wakeful.contract.requests import RunRequest, WithdrawRequest
 from wakeful.contract.runs import Priority
@@ -48,9 +49,9 @@ WRONG: Mapping[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
         "reasoning_effort should be 'none', 'low', 'medium', 'high' or 'max', not 'hihg'; did you mean 'high'?",
     ),
     "a number instead of an option": (
-        PermissionPolicy,
-        {"default": 3},
-        "default should be 'allow', 'ask' or 'deny', not 3",
+        Rule,
+        {"tool": "order", "behavior": 3},
+        "behavior should be 'allow', 'ask' or 'deny', not 3",
     ),
     "a text instead of a list": (
         Agent,

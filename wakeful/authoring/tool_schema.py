@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model
 from pydantic.errors import PydanticUserError
 
 from wakeful.contract.errors import ConfigurationError
+from wakeful.contract.field_problems import shown
 
 
 def argument_model(
@@ -55,6 +56,9 @@ def _type_hints(tool_id: str, function: Callable[..., Any]) -> dict[str, Any]:
     except NameError as error:
         remedy = "import it where the tool is defined, at the top of the module"
         raise ConfigurationError([f"tool {tool_id!r}: a type cannot be resolved: {error}; {remedy}"]) from error
+    except TypeError as error:  # an object that can be called has no annotations of its own
+        problem = f"tool {tool_id!r} is {shown(function)}, whose types cannot be read"
+        raise ConfigurationError([f"{problem}: pass a function or a method"]) from error
 
 
 def _other_context(hint: object) -> str | None:
