@@ -154,7 +154,7 @@ async def decide(
     Raises:
         CallerError: there are none, or they are too large.
         DecisionRefused: the run has ended; or they changed nothing, if it is to be confirmed. `AlreadyDecided` if a
-            call had got another decision before.
+            call was decided before.
         OtherTenant: the thread belongs to another tenant than the decider.
         NoAnswer: no worker has handled the signal in time; only if it is to be confirmed.
     """

@@ -55,12 +55,12 @@ def check_type(argument: str, given: object, kind: type, wanted: str) -> None:
 
 
 def several(given: Any) -> Any:
-    """A list as a tuple; a text, and whatever is neither, as it is: the request rejects it."""
+    """A list as a tuple; a text, and anything else, as it is: the request rejects what it cannot take."""
     return tuple(given) if isinstance(given, Sequence) and not isinstance(given, str | bytes) else given
 
 
 def mapped(given: Mapping[str, Any] | None) -> Any:
-    """A mapping as a dict; what is none as it is: the request rejects it."""
+    """A mapping as a dict; anything else as it is: the request rejects it."""
     return dict(given or {}) if given is None or isinstance(given, Mapping) else given
 
 

@@ -241,7 +241,7 @@ class Client:
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be read.
         """
         check_thread_id(thread_id)
-        if text == "" or text == ():
+        if isinstance(text, Sequence) and not text:
             raise CallerError("text is empty: a message needs a text, or at least one block")
         message_id = message_id or uuid.uuid4().hex
         with rejecting_invalid(content="text"):
@@ -372,7 +372,7 @@ class Client:
     async def result(self, thread_id: str) -> RunResult:
         """Wait until the thread has nothing more to do, and return the result of its newest run.
 
-        It logs a warning if no worker takes the thread's work for five seconds, and waits on.
+        It logs a warning if no worker takes the thread's work for five seconds, and continues to wait.
 
         In `run` mode that is its only run, also if the thread is rewound meanwhile. In `thread` mode the thread stays
         open: if it is idle, this returns the result of the last finished run at once; `runs` has all of them.

@@ -61,7 +61,7 @@ async def confirm(reader: ThreadReader, thread_id: str, decisions: Sequence[Deci
     """What became of decisions whose signal was sent; each has an id.
 
     Raises:
-        DecisionRefused: they changed nothing; `AlreadyDecided` if a call had got another decision before.
+        DecisionRefused: they changed nothing; `AlreadyDecided` if a call was decided before.
         NoAnswer: no worker handled the signal in time.
     """
     temporal = reader.temporal

@@ -1,4 +1,4 @@
-"""The decision that a call has got before: what the error of a second one says."""
+"""The first decision on a call: what the error of a second one says."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ from wakeful.contract.views import OutcomesView
 
 
 def already_decided(thread_id: str, reason: str, decided: AppliedDecision) -> AlreadyDecided:
-    """The error for a decision that a thread refused for this reason, because its call had got this one before."""
+    """The error for a decision that a thread refused for this reason, because its call was decided before."""
     at = f"{datetime.fromtimestamp(decided.at / 1000, UTC):%Y-%m-%d %H:%M} UTC"
     return AlreadyDecided(
         thread_id, f"{reason} at {at}", action=decided.action.value, actor=decided.actor, at=decided.at
@@ -25,7 +25,7 @@ async def refusal_after_end(reader: ThreadReader, thread_id: str, targets: Itera
 
 
 async def find_earlier(reader: ThreadReader, thread_id: str, targets: Iterable[str]) -> AlreadyDecided | None:
-    """The error for the first of these calls, or suspensions, that has got a decision, as far as the thread tells."""
+    """The error for the first of these calls, or suspensions, that was decided, as far as the thread remembers."""
     try:
         view = await reader.query(thread_id, names.QUERY_OUTCOMES, OutcomesView)
     except WakefulError:  # the caller knows without it that the decision changes nothing

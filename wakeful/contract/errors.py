@@ -4,7 +4,7 @@
     ├── CallerError             the request was wrong: change it
     │   ├── ChangeRefused         the thread rejected the change of a message or a rule, for a reason
     │   ├── DecisionRefused       the run rejected the decision, for a reason
-    │   │   └── AlreadyDecided      its call has got another decision before, which the error describes
+    │   │   └── AlreadyDecided      its call was decided before: by whom, and when
     │   ├── MessageRefused        the thread rejected the message, for a reason
     │   │   └── OtherTenant         it belongs to another tenant
     │   ├── ThreadBusy            the thread already has an active run
@@ -76,7 +76,7 @@ class DecisionRefused(CallerError):
 
 
 class AlreadyDecided(DecisionRefused):
-    """The call of a decision has got another one before: what, by whom and when.
+    """The call was decided before: what, by whom and when.
 
     Args:
         action: `resume` or `cancel`.

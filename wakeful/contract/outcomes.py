@@ -46,7 +46,7 @@ ACTOR_LENGTH = 200
 
 
 class AppliedDecision(Wire):
-    """The decision that a call got: what, by whom and when."""
+    """What was decided about a call, by whom and when."""
 
     action: DecisionAction
     actor: Maybe[str] = None
@@ -76,8 +76,8 @@ class Outcome(Wire):
     repeats: Few[int] = 0
     """How often the same was sent again after it had been accepted; a repeat has no effect."""
     decided: Maybe[AppliedDecision] = None
-    """Of a decision that was applied: by whom and when. Of one that was refused because its call had been decided: the
-    decision that the call has got."""
+    """Of a decision that was applied: by whom and when. Of one that was refused because its call was decided before:
+    that earlier decision."""
 
     @property
     def is_message(self) -> bool:
@@ -98,7 +98,7 @@ def remembered_id(id: str) -> str:
 
 
 def newest_decision(outcomes: Sequence[Outcome], *calls: str) -> AppliedDecision | None:
-    """The newest decision that the call with one of these ids has got; None if there was none, or it is forgotten."""
+    """The newest decision on the call with one of these ids; None if there was none, or the thread has forgotten it."""
     named = set(map(remembered_id, calls))
     for outcome in reversed(outcomes):
         is_of_call = outcome.status is OutcomeStatus.APPLIED and not named.isdisjoint(outcome.calls)

@@ -61,7 +61,7 @@ class Hold:
 class Refuse:
     reason: str
     decided: AppliedDecision | None = None
-    """The decision that the call has got, if that is the reason."""
+    """The earlier decision on the call, if that is the reason."""
 
 
 Judgement = Apply | Hold | Refuse
@@ -141,7 +141,7 @@ def judge(thread: Thread, batch: tuple[Decision, ...]) -> Judgement:
 
 
 def _decided(thread: Thread, decision: Decision) -> Refuse | None:
-    """The refusal of a decision for a call that has got one, as far as the thread remembers it."""
+    """The refusal of a second decision on a call, as far as the thread remembers the first."""
     decided = newest_decision(thread.outcomes, *_names(thread, decision))
     return None if decided is None else Refuse(decided.of(decision.target), decided)
 

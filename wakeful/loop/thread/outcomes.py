@@ -90,7 +90,7 @@ def refuse_decisions(
     """Refuse a batch of decisions; what became of one that was applied before, in any run, does not change.
 
     Args:
-        decided: the decision that a call of the batch has got, if that is the reason.
+        decided: the earlier decision on a call of the batch, if that is the reason.
     """
     applied = [outcome for outcome in thread.outcomes if outcome.status is OutcomeStatus.APPLIED]
     new = (
