@@ -4,6 +4,7 @@ import pytest
 
 from wakeful.contract.errors import (
     HOW_TO_DECODE,
+    AlreadyDecided,
     ArchiveMissing,
     CallerError,
     CannotDecode,
@@ -122,6 +123,10 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
         (
             ArchiveMissing("t1", "t1/archive/1-d1"),
             "a part of thread 't1' is missing: workflow 't1/archive/1-d1', which archives it, was deleted",
+        ),
+        (
+            AlreadyDecided("t1", "call '1-1' was already denied", action="cancel", actor="ann", at=7),
+            "thread 't1' rejected the decision: call '1-1' was already denied",
         ),
         (ThreadNotFound("t1"), "no thread 't1' in this namespace"),
         (ConfigurationError(["tool 'a' twice", "no model"]), "tool 'a' twice\nno model"),
