@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from wakeful.contract.context import ContextMessage, ContextPolicy, ContextTarget
     from wakeful.contract.decisions import Decision, DecisionAction, ExpiryAction, ResumeMode, ToolCallResume
     from wakeful.contract.errors import (
+        AlreadyDecided,
         CallerError,
         CannotDecode,
         ChangeRefused,
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
         ConnectionFailed,
         DecisionRefused,
         DiscoveryFailed,
+        InvalidValue,
         MessageRefused,
         NoAnswer,
         NotAnswered,
@@ -198,6 +200,7 @@ __all__ = [
     "AfterToolExecute",
     "Agent",
     "AllowText",
+    "AlreadyDecided",
     "Answer",
     "AnthropicMessages",
     "AudioBlock",
@@ -252,6 +255,7 @@ __all__ = [
     "InferenceOverrides",
     "InputMessage",
     "InstructionsContext",
+    "InvalidValue",
     "LogFields",
     "LoopDetection",
     "MaxRounds",
@@ -435,8 +439,8 @@ _EXPORTS = {
     "wakeful.contract.context": "ContextMessage ContextPolicy ContextTarget",
     "wakeful.contract.decisions": "Decision DecisionAction ExpiryAction ResumeMode ToolCallResume",
     "wakeful.contract.errors": (
-        "CallerError CannotDecode ChangeRefused ConfigurationError ConnectionFailed DecisionRefused "
-        "DiscoveryFailed MessageRefused NoAnswer NotAnswered OtherTenant OutputMismatch ProviderError "
+        "AlreadyDecided CallerError CannotDecode ChangeRefused ConfigurationError ConnectionFailed DecisionRefused "
+        "DiscoveryFailed InvalidValue MessageRefused NoAnswer NotAnswered OtherTenant OutputMismatch ProviderError "
         "ProviderErrorKind RetryLater RunBlocked RunCancelled RunFailed RunStopped ThreadBusy ThreadExists "
         "ThreadExpired ThreadNotFound ToolError WakefulError WorkerExhausted"
     ),

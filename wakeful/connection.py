@@ -35,7 +35,8 @@ from temporalio.service import RPCError, RPCStatusCode, TLSConfig
 
 from wakeful.client_factory import VARIABLE as FACTORY_VARIABLE
 from wakeful.client_factory import call_factory
-from wakeful.contract.errors import ConfigurationError, ConnectionFailed
+from wakeful.contract.errors import CallerError, ConfigurationError, ConnectionFailed
+from wakeful.contract.field_problems import shown
 from wakeful.contract.names import KEYWORD_ATTRIBUTES, KEYWORD_LIST_ATTRIBUTES
 from wakeful.storage import data_converter
 from wakeful.telemetry.client_spans import propagating_plugins
@@ -93,8 +94,8 @@ class Address:
         return {name: value for name, value in {**named, "profile": self.profile}.items() if value}
 
 
-async def connect(where: Address | None = None, *, runtime: Runtime | None = None) -> Client:
-    """A client for any cluster.
+async def connect(where: Address | str | None = None, *, runtime: Runtime | None = None) -> Client:
+    """A client for any cluster. `where` is its address, as in `"localhost:7233"`, or an `Address`.
 
     `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`, `TEMPORAL_TLS_…` and the profiles of Temporal's own
     configuration file are read as every Temporal tool reads them; `where` takes precedence. If `where` or
@@ -108,7 +109,9 @@ async def connect(where: Address | None = None, *, runtime: Runtime | None = Non
             read.
         ConfigurationError: the factory cannot be imported or called, or returns something else than a client.
     """
-    where = where or Address()
+    where = Address(address=where) if isinstance(where, str) else where or Address()
+    if not isinstance(where, Address):
+        raise CallerError(f"connect takes an address, such as {DEFAULT_ADDRESS!r}, not {shown(where)}")
     factory = factory_of(where)
     client = await (call_factory(factory, where.given) if factory else _connect(where, runtime))
     await _check_namespace(client)

@@ -63,6 +63,8 @@ def error_of(error: RPCError, thread_id: str) -> WakefulError:
         return CallerError(f"the run on thread {thread_id!r} has ended")
     if error.status is RPCStatusCode.NOT_FOUND:
         return ThreadNotFound(thread_id)
+    if not isinstance(thread_id, str) or not thread_id:
+        return CallerError(f"thread_id should be the id of a thread, not {thread_id!r}")
     if error.status is RPCStatusCode.UNAVAILABLE:
         return ConnectionFailed(f"Temporal cannot be reached: {error.message}")
     if error.status in _NO_ANSWER:

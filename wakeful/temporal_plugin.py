@@ -31,7 +31,7 @@ from temporalio.worker import (
 
 from wakeful.authoring.profiles import ProfileStore
 from wakeful.contract.errors import ConfigurationError
-from wakeful.registry.registry import Registry
+from wakeful.registry.registry import Registry, check_registry
 from wakeful.storage import converts_models, with_pydantic
 from wakeful.telemetry.interceptor import check_propagation
 from wakeful.worker import WorkerParts, WorkerSettings, exhausted, until_exhausted
@@ -71,9 +71,7 @@ class WakefulPlugin(temporalio.client.Plugin, temporalio.worker.Plugin):
     def __init__(
         self, registry: Registry, settings: WorkerSettings | None = None, *, profiles: ProfileStore | None = None
     ) -> None:
-        if not isinstance(registry, Registry):
-            found = registry.__name__ if inspect.isfunction(registry) else f"a {type(registry).__name__}"
-            raise ConfigurationError([f"WakefulPlugin takes a wakeful.Registry, and was given {found}"])
+        check_registry(registry, "WakefulPlugin")
         self._registry = registry
         self._settings = settings or WorkerSettings()
         self._profiles = profiles

@@ -25,6 +25,7 @@ from temporalio.worker import (
 )
 
 from wakeful.authoring.profiles import ProfileStore
+from wakeful.client.arguments import check_temporal
 from wakeful.client.diagnosis.evidence import QueueKind
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.connection import ensure_search_attributes, warn_of_short_retention
@@ -36,7 +37,7 @@ from wakeful.imported import import_named
 from wakeful.profile_stores.worker_profiles import WorkerProfiles
 from wakeful.registry.dependencies import Dependencies
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
-from wakeful.registry.registry import Registry
+from wakeful.registry.registry import Registry, check_registry
 from wakeful.registry.source_refresh import refreshing_sources
 from wakeful.telemetry import instruments
 from wakeful.telemetry.health import LOCALHOST, serving_health
@@ -193,6 +194,8 @@ class WorkerParts:
     def __init__(
         self, client: Client, registry: Registry, settings: WorkerSettings, *, profiles: ProfileStore | None = None
     ) -> None:
+        check_temporal(client, "running_worker")
+        check_registry(registry, "running_worker")
         self._client = client
         self._registry = registry
         self._settings = settings

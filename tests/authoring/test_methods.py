@@ -6,9 +6,18 @@ from types import MethodType
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
-from wakeful import Agent, ConfigurationError, GateCall, InstructionsContext, Registry, ToolContext, gate, tool
+from wakeful import (
+    Agent,
+    ConfigurationError,
+    GateCall,
+    InstructionsContext,
+    InvalidValue,
+    Registry,
+    ToolContext,
+    gate,
+    tool,
+)
 from wakeful.contract.runs import RunIdentity
 
 CONTEXT: ToolContext = ToolContext(
@@ -111,7 +120,7 @@ def test_static_and_class_methods_are_tools_of_their_class() -> None:
     ],
 )
 def test_an_unbound_method_is_refused(given: dict[str, Any], problem: str) -> None:
-    with pytest.raises(ValidationError, match=problem):
+    with pytest.raises(InvalidValue, match=problem):
         Agent(id="a", **given)
     with pytest.raises(ConfigurationError, match=problem):
         Registry(agents=[Agent(id="a")], **given)
@@ -120,7 +129,7 @@ def test_an_unbound_method_is_refused(given: dict[str, Any], problem: str) -> No
 def test_a_tool_below_classmethod_is_refused_with_the_right_order() -> None:
     """From Python 3.13 on, `@classmethod` makes a plain method of what it decorates."""
     made: Any = MethodType(Desk.kind, Desk)
-    with pytest.raises(ValidationError, match="tool 'kind' is a class method: write @tool above @classmethod"):
+    with pytest.raises(InvalidValue, match="tool 'kind' is a class method: write @tool above @classmethod"):
         Agent(id="a", tools=[made])
 
 

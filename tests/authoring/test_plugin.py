@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from wakeful import (
     Agent,
@@ -23,6 +22,7 @@ from wakeful import (
 from wakeful.authoring.hook_contexts import AfterToolExecute, NoSettings
 from wakeful.authoring.hook_requests import HookRequests
 from wakeful.contract.agents import ModelBinding, ResolvedAgent
+from wakeful.contract.errors import InvalidValue
 from wakeful.contract.gates import Block, SetResult, Suspend
 from wakeful.contract.hooks import EmittedEvent, FinalAnswer
 from wakeful.contract.messages import TextBlock, ToolCall
@@ -67,9 +67,9 @@ def test_a_plugin_may_have_other_methods() -> None:
 def test_agents_list_instances_or_ids() -> None:
     agent = Agent(id="a", plugins=[Reminder(), "quiet"], plugin_settings={"reminder": {"every": 2}}, state=[VISITS])
     assert agent.plugin_ids == ("reminder", "quiet")
-    with pytest.raises(ValidationError, match=r"'Reminder' is a class: pass an instance, Reminder\(\)"):
+    with pytest.raises(InvalidValue, match=r"'Reminder' is a class: pass an instance, Reminder\(\)"):
         Agent(id="a", plugins=[Reminder])  # type: ignore[list-item]
-    with pytest.raises(ValidationError, match="the settings of 'reminder' are a int: pass a mapping or a"):
+    with pytest.raises(InvalidValue, match="the settings of 'reminder' are a int: pass a mapping or a"):
         Agent(id="a", plugin_settings={"reminder": 3})
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from wakeful.authoring.secret_values import read_secret
+from wakeful.authoring.secret_values import read_secret, without_secrets
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.remote import Secret
 
@@ -26,3 +26,13 @@ def test_a_secret_that_is_missing_is_named_by_its_place(tmp_path: Path) -> None:
         read_secret(Secret(file=str(tmp_path / "absent")))
     with pytest.raises(ConfigurationError, match="not UTF-8"):
         read_secret(Secret(file=str(tmp_path / "binary")))
+
+
+def test_secrets_are_removed_from_a_text_the_longest_first() -> None:
+    text = "Bearer tok-12345678-x: tok-12345678 is expired"
+    assert without_secrets(text, ["tok-12345678", "tok-12345678-x"]) == "Bearer [secret]: [secret] is expired"
+
+
+def test_a_value_of_less_than_eight_characters_is_part_of_any_word() -> None:
+    assert without_secrets("unused in a house", ["use", "a", "", "unused"]) == "unused in a house"
+    assert without_secrets("use eight888 here", ["eight888"], instead="[api key]") == "use [api key] here"

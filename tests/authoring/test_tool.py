@@ -162,7 +162,7 @@ def test_a_tool_of_another_task_queue_says_how_long_it_may_be_queued_and_how_oft
     def rate() -> None: ...
 
     assert (rate.descriptor.queue_seconds, rate.descriptor.retries) == (60, 3)
-    assert "queue_seconds" not in tool(lambda: None).descriptor.model_dump_json()
+    assert "queue_seconds" not in tool(name="idle")(lambda: None).descriptor.model_dump_json()
 
 
 def test_all_unsupported_parameters_are_reported() -> None:
@@ -225,8 +225,8 @@ def test_a_tool_suspends_with_a_ticket_about_its_own_call() -> None:
     ("options", "wrong"),
     [
         ({"on_expiry": "deny"}, "on_expiry='deny' needs expires_after, in seconds"),
-        ({"on_expiry": "perhaps"}, "on_expiry is 'perhaps': use one of 'cancel', 'deny', 'resume'"),
-        ({"resume_mode": "replay"}, "resume_mode is 'replay': use one of 'replay_tool_call', 'use_decision_as"),
+        ({"on_expiry": "perhaps"}, "on_expiry should be 'cancel', 'deny' or 'resume', not 'perhaps'"),
+        ({"resume_mode": "replay"}, "resume_mode should be 'replay_tool_call', 'use_decision_as"),
         ({"expires_after": 0}, "expires_after is 0; it must be a finite number of seconds above 0"),
         ({"expires_after": 5, "default_result": 1}, "pass on_expiry='resume'"),
         ({"escalate_after": -1}, "escalate_after is -1; it must be a finite number of seconds above 0"),
@@ -327,7 +327,7 @@ def test_a_tool_may_run_in_the_background_on_any_queue() -> None:
     def render() -> None: ...
 
     assert (render.descriptor.background, render.descriptor.task_queue) == (True, "gpu")
-    assert "background" not in tool(lambda: None).descriptor.model_dump_json()
+    assert "background" not in tool(name="idle")(lambda: None).descriptor.model_dump_json()
 
 
 def test_a_local_tool_cannot_run_in_the_background() -> None:

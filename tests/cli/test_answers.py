@@ -129,6 +129,24 @@ async def test_several_tickets_are_answered_and_each_is_reported(client: Client,
     assert "cancelled by decision: too late" in (await client.transcript(second))[-2].text
 
 
+async def test_a_second_answer_says_by_whom_and_when_the_ticket_was_answered(
+    client: Client, address: str, thread_id: str
+) -> None:
+    await start_waiting(client, thread_id, "parallel", "two approvals")
+    ticket = f"{thread_id}/1-1"
+    assert (await wakeful("approve", ticket, "--actor", "ann", address=address)).code == 0
+    said = (
+        f"wakeful: {re.escape(ticket)}: refused: call '1-1' was already approved by 'ann' at "
+        r"\d{4}-\d\d-\d\d \d\d:\d\d UTC\n"
+    )
+    again = await wakeful("deny", ticket, address=address)
+    assert (again.code, bool(re.fullmatch(said, again.err))) == (1, True), again.err
+    await wakeful("approve", f"{thread_id}/1-2", address=address)
+    await client.result(thread_id)
+    late = await wakeful("approve", ticket, address=address)
+    assert (late.code, bool(re.fullmatch(said, late.err))) == (1, True), late.err
+
+
 async def test_a_decision_records_who_made_it_and_what_was_shown(client: Client, address: str, thread_id: str) -> None:
     await start_waiting(client, thread_id)
     digest = (await client.status(thread_id)).pending[0].arguments_digest

@@ -1,6 +1,8 @@
 """The decisions that runs wait for, across all threads, and answers that confirm what became of them."""
 
 import asyncio
+import re
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -37,7 +39,7 @@ from wakeful.client.approvals import PendingDecision, pending_of
 from wakeful.client.client import Client
 from wakeful.connection import SEARCH_ATTRIBUTES, ensure_search_attributes
 from wakeful.contract import names
-from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer
+from wakeful.contract.errors import AlreadyDecided, CallerError, DecisionRefused, NoAnswer
 from wakeful.contract.inference import StopReason
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.views import OutcomesView, PendingView
@@ -238,6 +240,26 @@ async def test_a_confirmed_decision_on_a_run_that_has_ended_is_refused(client: C
     with pytest.raises(DecisionRefused) as refused:
         await client.decide(thread_id, "1-1", "resume", confirm=True)
     assert (refused.value.thread_id, refused.value.reason) == (thread_id, "the run has ended")
+
+
+async def test_a_second_decision_says_by_whom_and_when_the_call_was_decided(client: Client, thread_id: str) -> None:
+    await client.start("parallel", "two approvals", thread_id=thread_id)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    before = int(time.time() * 1000)
+    await client.decide(thread_id, "1-1", "resume", actor="ann", confirm=True)
+    with pytest.raises(AlreadyDecided) as second:
+        await client.decide(thread_id, "1-1", "cancel", actor="bob", confirm=True)
+    said = rf"call '1-1' was already approved by 'ann' at {datetime.now(UTC):%Y-%m}-\d\d \d\d:\d\d UTC"
+    assert re.fullmatch(said, second.value.reason)
+    assert (second.value.action, second.value.actor, second.value.at >= before) == ("resume", "ann", True)
+    await client.decide(thread_id, "1-2", "cancel", actor="ann", confirm=True)
+    await client.result(thread_id)
+    for is_confirmed in (True, False):  # now that the workflow is closed, the client reads it from history
+        with pytest.raises(AlreadyDecided, match=f"thread {thread_id!r} rejected the decision: {said}") as late:
+            await client.decide(thread_id, "1-1", "resume", actor="bob", confirm=is_confirmed)
+        assert late.value.at == second.value.at
+    with pytest.raises(AlreadyDecided, match=r"call 'suspend_1-2' was already denied by 'ann' at "):
+        await client.decide(thread_id, "suspend_1-2", "resume")
 
 
 async def test_a_confirmed_decision_is_refused_when_the_run_ends_meanwhile(

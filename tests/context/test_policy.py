@@ -4,6 +4,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from wakeful.contract.context import CompactionSkip, ContextMessage, ContextPolicy, ContextTarget, RecordedContextPolicy
+from wakeful.contract.errors import InvalidValue
 from wakeful.contract.messages import Role, Visibility
 
 
@@ -62,33 +63,30 @@ def test_the_summariser_knows_what_its_summary_is_for_and_what_it_must_contain(p
 
 def test_an_answer_as_large_as_the_window_is_rejected() -> None:
     """B-450"""
-    with pytest.raises(ValidationError) as refused:
+    with pytest.raises(InvalidValue) as refused:
         ContextPolicy(max_context_tokens=16_384)
-    assert refused.value.errors()[0]["msg"] == (
-        "Value error, max_output_tokens 16384 leaves no room for the conversation: "
-        "set it below max_context_tokens 16384"
+    assert refused.value.fields == (
+        "max_output_tokens 16384 leaves no room for the conversation: set it below max_context_tokens 16384",
     )
 
 
 def test_a_threshold_that_is_reached_only_after_messages_are_dropped_is_rejected() -> None:
     """B-460"""
     assert ContextPolicy(autocompact_threshold=183_616).autocompact_threshold == 183_616
-    with pytest.raises(ValidationError) as refused:
+    with pytest.raises(InvalidValue) as refused:
         ContextPolicy(autocompact_threshold=183_617)
-    assert refused.value.errors()[0]["msg"] == (
-        "Value error, autocompact_threshold 183617 comes too late: messages would be dropped before they are "
-        "summarised. Set it to at most max_context_tokens - max_output_tokens = 183616"
+    assert refused.value.fields == (
+        "autocompact_threshold 183617 comes too late: messages would be dropped before they are "
+        "summarised. Set it to at most max_context_tokens - max_output_tokens = 183616",
     )
 
 
 def test_a_prompt_without_a_placeholder_for_the_conversation_is_rejected() -> None:
     """B-463"""
-    with pytest.raises(ValidationError) as refused:
+    with pytest.raises(InvalidValue) as refused:
         ContextPolicy(summarizer_user_prompt="Summarise {message}.")
-    error = refused.value.errors()[0]
-    assert (error["loc"], error["msg"]) == (
-        ("summarizer_user_prompt",),
-        "Value error, the prompt has no {messages}: put it where the conversation belongs",
+    assert refused.value.fields == (
+        "summarizer_user_prompt: the prompt has no {messages}: put it where the conversation belongs",
     )
 
 

@@ -153,22 +153,22 @@ BY_NAME: dict[str, tuple[Callable[[Any], object], str, str]] = {
     "StateKey.scope": (
         lambda name: StateKey("k", int, default=0, scope=name).spec.scope,
         "thread",
-        "state key 'k': scope is 'no such name': use one of 'run', 'thread'",
+        "state key 'k': scope should be 'run' or 'thread', not 'no such name'",
     ),
     "StateKey.merge": (
         lambda name: StateKey("k", int, default=0, merge=name).spec.merge,
         "add",
-        "merge is 'no such name': use one of 'exclusive', 'add'",
+        "merge should be 'exclusive', 'add'",
     ),
     "tool.kind": (
         lambda name: tool(kind=name)(pay).descriptor.kind,
         "search",
-        "tool 'pay': kind is 'no such name': use one of 'execute', 'read', 'edit', 'search', 'other'",
+        "tool 'pay': kind should be 'execute', 'read', 'edit', 'search' or 'other', not 'no such name'",
     ),
     "ProviderError.kind": (
         lambda name: ProviderError(name, "down").kind,
         "overloaded",
-        "kind is 'no such name': use one of 'provider', 'rate_limited'",
+        "kind should be 'provider', 'rate_limited'",
     ),
 }
 

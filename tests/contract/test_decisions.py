@@ -11,6 +11,7 @@ from wakeful.contract.decisions import (
     ToolCallResume,
     digest_arguments,
 )
+from wakeful.contract.errors import InvalidValue
 
 
 @pytest.mark.parametrize("name", ["target", "call_id", "suspension_id"])
@@ -66,11 +67,11 @@ def test_an_escalation_time_is_positive_and_finite(seconds: float) -> None:
 
 
 def test_a_result_that_is_too_large_for_a_model_is_rejected() -> None:
-    with pytest.raises(ValidationError, match="it has 256,002 bytes; at most 256,000 are accepted"):
+    with pytest.raises(InvalidValue, match="it has 256,002 bytes; at most 256,000 are accepted"):
         Decision(target="1-1", action=DecisionAction.RESUME, result="x" * RESULT_LIMIT)
 
 
 def test_a_result_is_measured_in_the_bytes_that_it_has_in_history() -> None:
     Decision(target="1-1", action=DecisionAction.RESUME, result="漢" * 85_000)
-    with pytest.raises(ValidationError, match="it has 258,002 bytes"):
+    with pytest.raises(InvalidValue, match="it has 258,002 bytes"):
         Decision(target="1-1", action=DecisionAction.RESUME, result="漢" * 86_000)

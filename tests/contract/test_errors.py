@@ -4,6 +4,7 @@ import pytest
 
 from wakeful.contract.errors import (
     HOW_TO_DECODE,
+    AlreadyDecided,
     ArchiveMissing,
     CallerError,
     CannotDecode,
@@ -42,12 +43,13 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
         "WakefulError": {
             "CallerError": {
                 "ChangeRefused": {},
-                "DecisionRefused": {},
+                "DecisionRefused": {"AlreadyDecided": {}},
                 "MessageRefused": {"OtherTenant": {}},
                 "ThreadBusy": {},
                 "ThreadExists": {},
                 "ThreadExpired": {},
                 "ThreadNotFound": {},
+                "InvalidValue": {},
             },
             "NotAnswered": {
                 "RunFailed": {},
@@ -56,7 +58,7 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
                 "RunStopped": {},
                 "OutputMismatch": {},
             },
-            "ConfigurationError": {},
+            "ConfigurationError": {"InvalidValue": {}},
             "DiscoveryFailed": {},
             "ConnectionFailed": {},
             "NoAnswer": {"NotStarted": {}},
@@ -105,7 +107,10 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
             "execution 'r1' of thread 't1' does not replay on the code installed here, at event 5: no such activity. "
             "Query a worker of the thread instead, or read it with the version and the payload codec of its workers.",
         ),
-        (ThreadBusy("t1"), "thread already has an active run: t1"),
+        (
+            ThreadBusy("t1"),
+            "thread already has an active run: t1; send() gives it another message, and result() waits for its end",
+        ),
         (
             ThreadExists("t1"),
             "thread 't1' has a conversation already: use send() to continue it, or start it over with again=True",
@@ -118,6 +123,10 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
         (
             ArchiveMissing("t1", "t1/archive/1-d1"),
             "a part of thread 't1' is missing: workflow 't1/archive/1-d1', which archives it, was deleted",
+        ),
+        (
+            AlreadyDecided("t1", "call '1-1' was already denied", action="cancel", actor="ann", at=7),
+            "thread 't1' rejected the decision: call '1-1' was already denied",
         ),
         (ThreadNotFound("t1"), "no thread 't1' in this namespace"),
         (ConfigurationError(["tool 'a' twice", "no model"]), "tool 'a' twice\nno model"),

@@ -1,15 +1,15 @@
 """Endpoints of remote agents, and where their secrets are."""
 
 import pytest
-from pydantic import ValidationError
 
 from wakeful.contract.agents import ModelBinding, ResolvedAgent
+from wakeful.contract.errors import InvalidValue
 from wakeful.contract.remote import Endpoint, RemoteState, Secret
 
 
 @pytest.mark.parametrize("places", [{}, {"env": "A", "file": "b"}])
 def test_a_secret_is_in_one_place(places: dict[str, str]) -> None:
-    with pytest.raises(ValidationError, match="a secret is in one place"):
+    with pytest.raises(InvalidValue, match="a secret is in one place"):
         Secret(**places)
 
 
@@ -28,7 +28,7 @@ def test_a_secret_is_shown_by_its_place() -> None:
 )
 def test_an_endpoint_has_a_plain_address(url: str, problem: str) -> None:
     """B-625"""
-    with pytest.raises(ValidationError, match=problem):
+    with pytest.raises(InvalidValue, match=problem):
         Endpoint(url=url)
 
 

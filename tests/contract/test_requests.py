@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from wakeful.contract.decisions import Decision, DecisionAction, Decisions
-from wakeful.contract.errors import CallerError
+from wakeful.contract.errors import CallerError, InvalidValue
 from wakeful.contract.messages import MESSAGE_LIMIT, InputMessage, Message, Role, TextBlock, ThinkingBlock, Visibility
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Behavior, Rule
@@ -63,7 +63,7 @@ def test_a_fork_without_input_starts_a_run() -> None:
 
 def test_a_thread_continues_another_thread_or_itself() -> None:
     with pytest.raises(
-        ValidationError, match=r"a thread continues another thread \(fork\) or itself \(restore_from\), not both"
+        InvalidValue, match=r"a thread continues another thread \(fork\) or itself \(restore_from\), not both"
     ):
         RunRequest(agent_id="assistant", fork=Fork(thread_id="t", run_id="r", step=1, messages=2), restore_from="r0")
 
@@ -80,7 +80,7 @@ def test_an_impossible_fork_point_is_rejected(written: object) -> None:
 @pytest.mark.parametrize("empty", ["", ()])
 def test_a_request_without_input_is_rejected(empty: str | tuple[InputMessage, ...]) -> None:
     """B-590"""
-    with pytest.raises(ValidationError, match="input is empty: give a text or at least one message"):
+    with pytest.raises(InvalidValue, match="input is empty: give a text or at least one message"):
         RunRequest(agent_id="assistant", input=empty)
 
 
@@ -89,9 +89,9 @@ def test_a_thread_can_start_without_input() -> None:
 
 
 def test_a_thread_that_starts_without_input_has_no_run_to_override() -> None:
-    with pytest.raises(ValidationError, match="no run starts without input: give them with its first message"):
+    with pytest.raises(InvalidValue, match="no run starts without input: give them with its first message"):
         RunRequest(agent_id="assistant", mode=ThreadMode.THREAD, overrides=InferenceOverrides(max_tokens=9))
-    with pytest.raises(ValidationError, match="permissions are for one run, and no run starts without input"):
+    with pytest.raises(InvalidValue, match="permissions are for one run, and no run starts without input"):
         RunRequest(
             agent_id="assistant",
             mode=ThreadMode.THREAD,
@@ -119,18 +119,18 @@ def test_an_unknown_override_is_rejected_by_name() -> None:
 
 
 def test_a_request_without_an_agent_is_rejected() -> None:
-    with pytest.raises(ValidationError, match="agent_id"):
+    with pytest.raises(InvalidValue, match="agent_id"):
         RunRequest(agent_id="", input="hello")
 
 
 def test_a_frontend_tool_declared_twice_is_rejected_by_name() -> None:
     tools = tuple(FrontendTool(id=id) for id in ("pick", "draw", "pick", "draw", "once"))
-    with pytest.raises(ValidationError, match="frontend_tools are declared twice: draw, pick"):
+    with pytest.raises(InvalidValue, match="frontend_tools are declared twice: draw, pick"):
         RunRequest(agent_id="assistant", input="hello", frontend_tools=tools)
 
 
 def test_a_frontend_tool_without_an_id_is_rejected() -> None:
-    with pytest.raises(ValidationError, match="id"):
+    with pytest.raises(InvalidValue, match="id"):
         FrontendTool(id="")
 
 
@@ -319,7 +319,7 @@ def test_a_malformed_payload_is_rejected_field_by_field_with_an_example(
 
 
 def test_a_message_that_is_too_large_is_rejected() -> None:
-    with pytest.raises(ValidationError, match="at most 1,000,000 are accepted"):
+    with pytest.raises(InvalidValue, match="at most 1,000,000 are accepted"):
         RunRequest(agent_id="assistant", input="x" * MESSAGE_LIMIT)
 
 

@@ -139,7 +139,8 @@ def test_names_that_no_source_has_are_problems_once_all_are_discovered() -> None
         registry.adopt([found(CLOUD, "translator"), found(PARTNER, "translator")])
     registered = "registered: boss, cloud/translator, partner/translator"
     assert refused.value.problems == (
-        f"agent 'boss' names unknown agent 'partner/translater' in delegates; {registered}",
+        f"agent 'boss' names unknown agent 'partner/translater' in delegates; {registered}; did you mean "
+        "'partner/translator'?",
         f"agent 'boss' names unknown agent 'clark' in delegates; {registered}",
     )
     assert [*registry.discovered] == ["cloud/translator"]

@@ -22,6 +22,7 @@ from wakeful.authoring.plugin import Plugin
 from wakeful.authoring.profiles import ProfileKey
 from wakeful.contract.agents import ModelBinding
 from wakeful.contract.context import ContextPolicy
+from wakeful.contract.errors import InvalidValue
 from wakeful.contract.remote import Endpoint
 from wakeful.contract.stopping import ContentMatch, LoopDetection, MaxRounds, Timeout
 from wakeful.registry.registry import RegistrySnapshot, default_model
@@ -66,7 +67,7 @@ def test_all_problems_are_listed_at_once() -> None:
         "agent 'a' names unknown model 'none'; registered: default, lost, odd",
         "agent 'b' lists tools twice: look",
         "model 'odd' is 'gpt'; write it as 'provider/name'",
-        "model 'lost' names unknown provider 'nowhere'; known: anthropic, azure, azure-responses, "
+        "model 'lost' names unknown provider 'nowhere'; registered: anthropic, azure, azure-responses, "
         "openai, openai-responses, pydantic-ai",
     )
 
@@ -83,12 +84,12 @@ def test_unknown_tools_and_models_are_reported_with_the_registered_ones() -> Non
 def test_a_plain_function_is_not_a_tool() -> None:
     def plain() -> None: ...
 
-    with pytest.raises(ValidationError, match="'plain' is a plain function: decorate it with @tool"):
+    with pytest.raises(InvalidValue, match="'plain' is a plain function: decorate it with @tool"):
         Agent(id="a", tools=[plain])  # type: ignore[list-item]
 
 
 def test_an_agent_with_a_misspelt_field_is_rejected() -> None:
-    with pytest.raises(ValidationError, match="instruction"):
+    with pytest.raises(InvalidValue, match="instruction"):
         Agent(id="a", instruction="Be brief.")  # type: ignore[call-arg]
 
 
@@ -252,7 +253,7 @@ def test_all_problems_of_gates_and_rules_are_listed_at_once() -> None:
 def test_a_plain_function_is_not_a_gate() -> None:
     def plain(call: GateCall) -> None: ...
 
-    with pytest.raises(ValidationError, match="'plain' is a plain function: decorate it with @gate"):
+    with pytest.raises(InvalidValue, match="'plain' is a plain function: decorate it with @gate"):
         Agent(id="a", gates=[plain])  # type: ignore[list-item]
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from wakeful import Agent, ConfigurationError, Registry, tool
+from wakeful.contract.errors import InvalidValue
 from wakeful.contract.mail import Recipients
 from wakeful.contract.names import (
     TOOL_CANCEL_TASK,
@@ -260,5 +261,5 @@ def test_agents_whose_tool_names_providers_reject_are_reported() -> None:
 
 
 def test_one_agent_is_not_a_list_of_agents() -> None:
-    with pytest.raises(ValidationError, match="delegates"):
+    with pytest.raises(InvalidValue, match="delegates"):
         Agent(id="a", delegates="clerk")

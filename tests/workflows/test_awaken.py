@@ -47,7 +47,7 @@ async def test_register_run_succeeds(client: Client, thread_id: str) -> None:
 async def test_register_run_fails_for_same_thread(client: Client, thread_id: str) -> None:
     """B-610: a thread with an active run refuses another, and says which thread."""
     await client.start("tester", "approve", thread_id=thread_id)
-    with pytest.raises(ThreadBusy, match=f"^thread already has an active run: {thread_id}$"):
+    with pytest.raises(ThreadBusy, match=f"^thread already has an active run: {thread_id};"):
         await client.start("tester", "hello", thread_id=thread_id)
     await client.cancel(thread_id)
     await client.result(thread_id)
@@ -81,5 +81,5 @@ async def test_run_handle_send_decision_single(client: Client, thread_id: str) -
 async def test_run_handle_send_decisions_closed_channel(client: Client, thread_id: str) -> None:
     """A run that has ended takes no decision, and the sender learns it."""
     await client.run("tester", "hello", thread_id=thread_id)
-    with pytest.raises(CallerError, match=f"^the run on thread {thread_id!r} has ended$"):
+    with pytest.raises(CallerError, match=f"^thread {thread_id!r} rejected the decision: the run has ended$"):
         await client.decide(thread_id, "1-1", "resume")

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field
 
 from wakeful.contract.base import Written
-from wakeful.contract.errors import validation_problems
+from wakeful.contract.errors import InvalidValue
 from wakeful.contract.names import LOCAL_SOURCE
 from wakeful.contract.remote import DEFAULT_POLL_SECONDS, DEFAULT_REMOTE_TIMEOUT_SECONDS, Endpoint, Secret
 
@@ -19,8 +19,8 @@ def _is_not_local(name: str) -> str:
 def _is_address(url: str) -> str:
     try:
         return Endpoint(url=url).url
-    except ValidationError as error:
-        raise ValueError(validation_problems(error)[0].removeprefix("url: ")) from None
+    except InvalidValue as error:
+        raise ValueError(error.fields[0].removeprefix("url: ")) from None
 
 
 class A2aSource(Written):

@@ -28,6 +28,7 @@ from wakeful.contract.agents import (
 from wakeful.contract.base import Written
 from wakeful.contract.budgets import Budget
 from wakeful.contract.context import ContextMessage, ContextPolicy
+from wakeful.contract.field_problems import shown
 from wakeful.contract.mail import Recipients
 from wakeful.contract.model_settings import ModelSettings
 from wakeful.contract.permissions import PermissionPolicy
@@ -169,6 +170,22 @@ class Agent(Written):
             inference_timeout: float = ...,
             inference_heartbeat_timeout: float = ...,
         ) -> None: ...
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _model_is_named(cls, model: object) -> object:
+        if not isinstance(model, str):
+            remedy = "pass it as Registry(models={'main': …}), and write model='main'"
+            raise ValueError(f"{shown(model)} is not the id of a model: {remedy}")
+        return model
+
+    @field_validator("delegates", "spawns", "handoffs", mode="before")
+    @classmethod
+    def _agents_are_named(cls, agents: object) -> object:
+        for entry in agents if isinstance(agents, list | tuple) else ():
+            if isinstance(entry, Agent):
+                raise ValueError(f"{shown(entry)} is an agent: register it, and write its id, {entry.id!r}")
+        return agents
 
     @field_validator("tools", mode="before")
     @classmethod

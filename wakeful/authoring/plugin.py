@@ -8,7 +8,6 @@ The hooks of one phase run one after another, in the order of the agent's plugin
 requests are merged. A run is bound to its plugins by id and settings, so you can change the code while it sleeps.
 """
 
-import difflib
 import inspect
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any, ClassVar, Generic, Literal, get_args, get_origin
@@ -33,6 +32,7 @@ from wakeful.authoring.state import StateKey
 from wakeful.authoring.tool import Tool
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.hooks import LifecyclePhase, Phase
+from wakeful.contract.suggestions import nearest
 
 HookReturn = Awaitable[None] | None
 """Hooks return None, sync or async."""
@@ -143,11 +143,9 @@ def tools_of(plugins: Iterable[AnyPlugin]) -> tuple[Tool, ...]:
 def _misspelt_hooks(cls: type[AnyPlugin]) -> list[str]:
     # A misspelt hook would silently never be called.
     methods = [name for name, value in vars(cls).items() if inspect.isfunction(value) and not name.startswith("_")]
-    similar = {
-        name: difflib.get_close_matches(name, _HOOKS, n=1, cutoff=SIMILARITY) for name in methods if name not in _HOOKS
-    }
+    similar = {name: nearest(name, _HOOKS, similarity=SIMILARITY) for name in methods if name not in _HOOKS}
     return [
-        f"plugin class {cls.__name__!r}: {name!r} is not a hook; did you mean {hooks[0]!r}?"
-        for name, hooks in similar.items()
-        if hooks
+        f"plugin class {cls.__name__!r}: {name!r} is not a hook; did you mean {hook!r}?"
+        for name, hook in similar.items()
+        if hook is not None
     ]

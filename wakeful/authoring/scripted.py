@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from wakeful.authoring.unexpected_call import UnexpectedModelCall, shown_conversation
-from wakeful.contract.errors import ProviderError
+from wakeful.contract.errors import ConfigurationError, ProviderError
+from wakeful.contract.field_problems import shown
 from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
 from wakeful.contract.limits import cut
 from wakeful.contract.messages import Message, Role, ToolCall, Visibility
@@ -86,6 +87,13 @@ class ScriptedModel:
     when: Mapping[str, Script] = field(default_factory=dict)
     strict: bool = field(default=True, kw_only=True)
     _journal: "_Journal" = field(default_factory=lambda: _Journal(), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for turns in (self.turns, *self.when.values()):
+            each = [turns] if isinstance(turns, str) else turns
+            wrong = [turn for turn in each if not (isinstance(turn, Turn) or callable(turn))]
+            if wrong:
+                raise ConfigurationError([f"a ScriptedModel takes a list of say(…) and call(…), not {shown(wrong[0])}"])
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         return self.answer(request)

@@ -1,11 +1,21 @@
-"""Read the values of secrets in the process that needs them."""
+"""Read the values of secrets in the process that needs them, and remove them from texts that others see."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.remote import Secret
+
+SHORTEST_SECRET = 8
+"""Characters. What is shorter is a placeholder for a server that needs no key, and may be a part of any word."""
+
+
+def without_secrets(text: str, secrets: Iterable[str], *, instead: str = "[secret]") -> str:
+    """The text without the values of secrets, which a server may repeat in an error; shorter values stay."""
+    for value in sorted((value for value in secrets if len(value) >= SHORTEST_SECRET), key=len, reverse=True):
+        text = text.replace(value, instead)
+    return text
 
 
 def read_secret(secret: Secret, environ: Mapping[str, str] | None = None) -> str:

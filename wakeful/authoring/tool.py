@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, Generic, Protocol, Self, overload
 
 import docstring_parser
-from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, JsonValue, ValidationError
 from typing_extensions import ParamSpec, TypeVar
 
 from wakeful.authoring.lifespan import asked_type
 from wakeful.authoring.methods import MethodOf, bound, method_of, unbound_problem, unwrapped
+from wakeful.authoring.tool_checks import check_seconds, tool_kind, tool_metadata, tool_name
 from wakeful.authoring.tool_context import ToolContext
 from wakeful.authoring.tool_retries import DEFAULT_RETRY_DELAY_SECONDS, RetryOptions, ToolRetries
 from wakeful.authoring.tool_schema import argument_model, parameters_schema
-from wakeful.contract.choices import member_named
 from wakeful.contract.errors import ConfigurationError, ToolError, ToolErrorKind, validation_problems
 from wakeful.contract.tools import (
     DEFAULT_HEARTBEAT_SECONDS,
@@ -37,8 +37,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 F_co = TypeVar("F_co", covariant=True, default=Any)
 """The type of a tool's function. Covariant, which a ParamSpec cannot be: for mypy, a list of several tools is one of
 tools, and not of objects."""
-
-_JSON_OBJECT = TypeAdapter(dict[str, JsonValue])
 
 
 @overload
@@ -122,7 +120,8 @@ def tool(
 
     def make(function: Callable[..., Any]) -> Tool:
         method, plain = method_of(function), unwrapped(function)
-        id = name or plain.__name__
+        id = tool_name(plain, name)
+        check_seconds(id, timeout=timeout, heartbeat_timeout=heartbeat_timeout, queue_timeout=queue_timeout)
         problems = [*retrying.problems(id)]
         if local and (not effects.may_repeat or task_queue is not None):
             problems.append(f"tool {id!r} is local: it must be read_only or idempotent, and cannot have a task_queue")
@@ -138,8 +137,8 @@ def tool(
             description=(documented.description or "").strip() if description is None else description,
             parameters=parameters_schema(arguments),
             category=category,
-            declared_kind=None if kind is None else _declared_kind(id, kind),
-            metadata=_json_object(id, metadata or {}),
+            declared_kind=tool_kind(id, kind),
+            metadata=tool_metadata(id, metadata),
             effects=effects,
             timeout_seconds=timeout,
             heartbeat_seconds=heartbeat_timeout,
@@ -228,17 +227,3 @@ class Tool(Generic[F_co]):
     def problem(self) -> str | None:
         """Why no agent can have this tool: it is a method without its instance."""
         return unbound_problem(f"tool {self.name!r}", self.function, self.method)
-
-
-def _declared_kind(id: str, kind: str) -> ToolKind:
-    try:
-        return member_named(ToolKind, kind, parameter="kind")
-    except ValueError as error:
-        raise ConfigurationError([f"tool {id!r}: {error}"]) from None
-
-
-def _json_object(id: str, metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    try:
-        return _JSON_OBJECT.validate_python(dict(metadata))
-    except ValidationError as error:
-        raise ConfigurationError([f"the metadata of tool {id!r} is not JSON: {error}"]) from error

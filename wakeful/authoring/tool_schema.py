@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model
 from pydantic.errors import PydanticUserError
 
 from wakeful.contract.errors import ConfigurationError
+from wakeful.contract.field_problems import shown
 
 
 def argument_model(
@@ -22,7 +23,7 @@ def argument_model(
     Raises:
         ConfigurationError: a parameter has no type, or its type has no JSON schema.
     """
-    hints = get_type_hints(function, include_extras=True)
+    hints = _type_hints(tool_id, function)
     described = {p.arg_name: p.description for p in docstring_parser.parse(inspect.getdoc(function) or "").params}
     fields: dict[str, Any] = {}
     context_parameter, problems = None, []
@@ -30,9 +31,12 @@ def argument_model(
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             problems.append(f"tool {tool_id!r}: parameter {parameter} is not supported; name every parameter")
         elif parameter.name not in hints:
-            problems.append(f"tool {tool_id!r}: parameter {parameter.name!r} needs a type")
+            problems.append(f"tool {tool_id!r}: parameter {parameter.name!r} needs a type, as in {parameter.name}: str")
         elif context in (hints[parameter.name], get_origin(hints[parameter.name])):
             context_parameter = parameter.name
+        elif (other := _other_context(hints[parameter.name])) is not None:
+            remedy = f"a tool gets a {context.__name__}, so annotate it as {parameter.name}: {context.__name__}"
+            problems.append(f"tool {tool_id!r}: parameter {parameter.name!r} is a {other}: {remedy}")
         else:
             default = ... if parameter.default is parameter.empty else parameter.default
             info = Field(default=default, description=described.get(parameter.name))
@@ -43,8 +47,31 @@ def argument_model(
         model = create_model(f"{tool_id}_arguments", __config__=ConfigDict(extra="forbid"), **fields)
         model.model_json_schema()
     except PydanticUserError as error:
-        raise ConfigurationError([f"tool {tool_id!r}: its parameters have no JSON schema: {error.message}"]) from error
+        why, is_type, _ = error.message.partition(" Set `arbitrary_types_allowed")
+        remedy = " Use types that pydantic knows: a pydantic model, a dataclass, a TypedDict." if is_type else ""
+        raise ConfigurationError([f"tool {tool_id!r}: its parameters have no JSON schema: {why}{remedy}"]) from error
     return model, context_parameter, hints.get(context_parameter or "")
+
+
+def _type_hints(tool_id: str, function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        remedy = "import it where the tool is defined, at the top of the module"
+        raise ConfigurationError([f"tool {tool_id!r}: a type cannot be resolved: {error}; {remedy}"]) from error
+    except TypeError as error:  # an object that can be called has no annotations of its own
+        problem = f"tool {tool_id!r} is {shown(function)}, whose types cannot be read"
+        raise ConfigurationError([f"{problem}: pass a function or a method"]) from error
+
+
+def _other_context(hint: object) -> str | None:
+    """The name of a context that gates or hooks get, and tools do not."""
+    kind = get_origin(hint) or hint
+    return kind.__name__ if isinstance(kind, type) and kind.__module__ in _OTHER_CONTEXTS else None
+
+
+_OTHER_CONTEXTS = ("wakeful.authoring.gate", "wakeful.authoring.hook_contexts")
+"""The modules of the contexts of gates and hooks, which import the one of tools."""
 
 
 def parameters_schema(arguments: type[BaseModel]) -> dict[str, JsonValue]:

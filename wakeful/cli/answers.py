@@ -20,6 +20,7 @@ from wakeful.cli.session import read_status, with_client
 from wakeful.cli.terminal.text import call_text, printable
 from wakeful.client.approvals import PendingDecision, pending_of
 from wakeful.client.client import Client
+from wakeful.client.earlier_decisions import find_earlier
 from wakeful.contract.decisions import Decision, DecisionAction
 from wakeful.contract.errors import CallerError, DecisionRefused, NoAnswer, ThreadNotFound, WakefulError
 from wakeful.contract.ids import ticket_id, ticket_readings
@@ -106,7 +107,8 @@ async def _find_ticket(client: Client, ticket: str) -> tuple[str, str, PendingDe
         except NoAnswer as error:
             return thread_id, target, error
         if (shown := _named(target, pending)) is None:
-            raise DecisionRefused(thread_id, _not_waiting(target, pending))
+            earlier = await find_earlier(client.reader, thread_id, [target])
+            raise earlier or DecisionRefused(thread_id, _not_waiting(target, pending))
         return thread_id, target, shown
     raise ThreadNotFound(readings[0][0])
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from wakeful.authoring.mcp_server import McpServer
 from wakeful.contract.agents import ModelBinding, ResolvedAgent
 from wakeful.contract.elicitation import ElicitedQuestion
-from wakeful.contract.errors import CallerError, ConfigurationError, validation_problems
+from wakeful.contract.errors import CallerError, ConfigurationError
 from wakeful.contract.permissions import Behavior
 from wakeful.contract.remote import Secret
 from wakeful.contract.tools import Effects, McpToolRef, ToolDescriptor, ToolResult, ToolStatus
@@ -63,16 +63,13 @@ class Source:
                 )
             return dict(load_registry(self.app, agent_files=self.agents).mcp_servers)
         name = names[0] if names else UNNAMED
-        try:
-            made = McpServer(
-                name=name,
-                command=shlex.split(self.command or ""),
-                url=self.url,
-                env={each: Secret(env=each) for each in self.env},
-                token=Secret(env=self.token) if self.token else None,
-            )
-        except ValidationError as error:
-            raise ConfigurationError(validation_problems(error)) from error
+        made = McpServer(
+            name=name,
+            command=shlex.split(self.command or ""),
+            url=self.url,
+            env={each: Secret(env=each) for each in self.env},
+            token=Secret(env=self.token) if self.token else None,
+        )
         return {name: made}
 
 

@@ -16,16 +16,17 @@ from temporalio.client import WorkflowExecution
 from temporalio.common import SearchAttributeKey
 from temporalio.service import RPCError, RPCStatusCode
 
+from wakeful.client.arguments import check_type, rejecting_invalid
 from wakeful.client.confirming import DecisionStatus, confirm
+from wakeful.client.earlier_decisions import refusal_after_end
 from wakeful.client.queries import OPEN_RUNS, in_tree
-from wakeful.client.start import rejecting_invalid
 from wakeful.client.statuses import Statuses, Unanswered
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import check_tenant, describe
 from wakeful.contract import names
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.decisions import Decision, Decisions, ResumeMode, SuspensionTicket
-from wakeful.contract.errors import CallerError, DecisionRefused, WakefulError
+from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.ids import is_descendant, ticket_id
 from wakeful.contract.runs import RunIdentity, RunStatus
 from wakeful.contract.views import PendingView, StatusView, ToolCallView
@@ -152,12 +153,16 @@ async def decide(
 
     Raises:
         CallerError: there are none, or they are too large.
-        DecisionRefused: they changed nothing; only if it is to be confirmed.
+        DecisionRefused: the run has ended; or they changed nothing, if it is to be confirmed. `AlreadyDecided` if a
+            call was decided before.
         OtherTenant: the thread belongs to another tenant than the decider.
         NoAnswer: no worker has handled the signal in time; only if it is to be confirmed.
     """
     if not decisions:
         raise CallerError("there is no decision to send")
+    check_type("decisions", decisions, Sequence, "a list of Decision(…)")
+    for each in decisions:
+        check_type("a decision", each, Decision, "a Decision(…)")
     named = tuple(map(_with_id, decisions))
     with rejecting_invalid():
         batch = Decisions(decisions=named, tenant=tenant)
@@ -170,8 +175,8 @@ async def decide(
     try:
         await reader.temporal.get_workflow_handle(thread_id).signal(names.SIGNAL_DECIDE, signal)
     except RPCError as error:
-        if is_confirmed and is_run_ended(error):
-            raise DecisionRefused(thread_id, "the run has ended") from error
+        if is_run_ended(error):
+            raise await refusal_after_end(reader, thread_id, [each.target for each in named]) from error
         raise error_of(error, thread_id) from error
     return await confirm(reader, thread_id, named) if is_confirmed else None
 

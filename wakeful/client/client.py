@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, get_args, overload
 
 from pydantic import JsonValue, TypeAdapter
 from temporalio.client import Client as TemporalClient
@@ -12,6 +12,16 @@ from temporalio.service import RPCError
 from wakeful.authoring.profiles import ProfileStore
 from wakeful.client.answers import Answer, adapter_of, parse_output, raise_unless_answered
 from wakeful.client.approvals import InboxFilter, PendingDecision, decide, pending_decisions
+from wakeful.client.arguments import (
+    check_option,
+    check_temporal,
+    check_thread_id,
+    check_type,
+    mapped,
+    one_of,
+    rejecting_invalid,
+    several,
+)
 from wakeful.client.asking import Asking, OnDecision
 from wakeful.client.at_step import ThreadAtStep, read_at_step
 from wakeful.client.branching.fork import ForkRequest, fork_thread
@@ -23,7 +33,7 @@ from wakeful.client.deletion.delete import DeleteReceipt, delete_thread
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.reader import why
 from wakeful.client.schedules import Schedules
-from wakeful.client.start import Handle, check_thread_id, rejecting_invalid, start_thread, wait_for_last_result
+from wakeful.client.start import Handle, start_thread, wait_for_last_result
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.thread_runs import ThreadRun, read_runs
 from wakeful.client.threads import OutcomeName, ThreadFilter, ThreadSummary, list_threads, time_of
@@ -37,6 +47,7 @@ from wakeful.client.watching.reading import read_events, read_messages
 from wakeful.client.watching.retrying import OutageReporter, SharedCalls
 from wakeful.client.watching.snapshot import watch_from_snapshot
 from wakeful.client.watching.watcher import WatchContext
+from wakeful.client.worker_warning import warning_without_worker
 from wakeful.contract import names
 from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, DecisionAction, DecisionActionName
@@ -79,6 +90,9 @@ from wakeful.undecodable import decoding
 
 T = TypeVar("T")
 
+ACTION_SYNONYMS = {"approve": "resume", "allow": "resume", "yes": "resume", "deny": "cancel", "reject": "cancel"}
+"""What people call the actions of a decision."""
+
 
 class Client:
     """Every verb a caller needs, on threads by their ids.
@@ -88,6 +102,7 @@ class Client:
     """
 
     def __init__(self, temporal: TemporalClient, *, task_queue: str = names.DEFAULT_TASK_QUEUE) -> None:
+        check_temporal(temporal, "wakeful.Client")
         self.temporal = temporal
         self.task_queue = task_queue
         self.reader = ThreadReader(temporal)
@@ -153,19 +168,19 @@ class Client:
         with rejecting_invalid():
             request = RunRequest(
                 agent_id=agent_id,
-                input=input if isinstance(input, str) else tuple(input),
+                input=several(input),
                 title=title,
-                frontend_tools=tuple(frontend_tools),
+                frontend_tools=several(frontend_tools),
                 mode=mode,
                 overrides=overrides,
-                permissions=tuple(permissions),
+                permissions=several(permissions),
                 budget=budget,
-                on_error=on_error,
+                on_error=one_of(OnError, "on_error", on_error),
                 expire_after=expire_after.total_seconds() if isinstance(expire_after, timedelta) else expire_after,
                 live=live,
                 tenant=tenant,
                 user=user,
-                metadata=dict(metadata or {}),
+                metadata=mapped(metadata),
                 priority=priority,
             )
         with client_span(SPAN_START, thread_id=thread_id, agent_id=agent_id):
@@ -253,12 +268,14 @@ class Client:
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be read.
         """
         check_thread_id(thread_id)
+        if isinstance(text, Sequence) and not text:
+            raise CallerError("text is empty: a message needs a text, or at least one block")
         message_id = message_id or uuid.uuid4().hex
-        with rejecting_invalid():
-            message = InputMessage(content=text if isinstance(text, str) else tuple(text), id=message_id)
+        with rejecting_invalid(content="text"):
+            message = InputMessage(content=several(text), id=message_id)
             submission = Submission(
                 input=(message,),
-                on_busy=on_busy,
+                on_busy=one_of(OnBusy, "on_busy", on_busy),
                 agent_id=agent_id,
                 frontend_tools=tuple(frontend_tools),
                 overrides=overrides,
@@ -267,7 +284,7 @@ class Client:
                 live=live,
                 tenant=tenant,
                 user=user,
-                metadata=dict(metadata or {}),
+                metadata=mapped(metadata),
                 adapter=adapter,
             )
         title = message.as_message(message_id).text[:TITLE_LENGTH]
@@ -365,6 +382,8 @@ class Client:
             DecisionNeeded: the answer needs a decision, of this thread or of a sub-agent; `pending` has it.
             CallerError: as for `send`.
         """
+        check_thread_id(thread_id)
+        check_option("on_decision", on_decision, get_args(OnDecision))
         adapter = None if output is None else adapter_of(output)
         id = message_id or uuid.uuid4().hex
         asking = Asking(self._watch_context(), thread_id, id, on_decision=on_decision)
@@ -386,7 +405,8 @@ class Client:
                 metadata=metadata,
             )
 
-        result = await asking.result(send, is_new=message_id is None)
+        async with warning_without_worker(self.temporal, thread_id):
+            result = await asking.result(send, is_new=message_id is None)
         raise_unless_answered(id, result)
         parsed = result.output if adapter is None else parse_output(id, result, adapter)
         return Answer(thread_id=thread_id, message_id=id, output=parsed, result=result)
@@ -394,11 +414,14 @@ class Client:
     async def result(self, thread_id: str) -> RunResult:
         """Wait until the thread has nothing more to do, and return the result of its newest run.
 
+        It logs a warning if no worker takes the thread's work for five seconds, and continues to wait.
+
         In `run` mode that is its only run, also if the thread is rewound meanwhile. In `thread` mode the thread stays
         open: if it is idle, this returns the result of the last finished run at once; `runs` has all of them.
         """
         with decoding(self.temporal.data_converter, f"the result of thread {thread_id!r}"):
-            return await wait_for_last_result(self._watch_context(), thread_id)
+            async with warning_without_worker(self.temporal, thread_id):
+                return await wait_for_last_result(self._watch_context(), thread_id)
 
     async def runs(self, thread_id: str, *, limit: int | None = None) -> list[ThreadRun]:
         """The runs of the thread, the newest last, each with its result; those under way have none.
@@ -437,6 +460,7 @@ class Client:
             CallerError: there is no such step, it has not ended, or Temporal has deleted its execution.
             DoesNotReplay: the execution of that step does not replay on this program's code.
         """
+        check_type("step", step, int, "the number of a step")
         return await read_at_step(self.reader, thread_id, step)
 
     async def events(self, thread_id: str, *, after: int = 0, run_id: str | None = None) -> EventsPage:
@@ -474,6 +498,8 @@ class Client:
             CallerError: `snapshot` is given together with `after`, `descendants` or `wait`; or no thread can have this
                 id.
         """
+        if not isinstance(after, Mapping):
+            check_type("after", after, int, "the number of an event")
         if snapshot and (after or descendants or wait):
             raise CallerError("a stream that begins with a snapshot has no `after`, and is of one thread that exists")
         context = self._watch_context(on_trouble)
@@ -519,6 +545,8 @@ class Client:
         Raises:
             CallerError: no run has this status or outcome, or Temporal does not understand `query`.
         """
+        if limit is not None:
+            check_type("limit", limit, int, "a number of threads")
         wanted = ThreadFilter(
             agent_id=agent_id,
             status=status,
@@ -613,13 +641,14 @@ class Client:
         Raises:
             CallerError: the result or the arguments are too large.
             OtherTenant: the thread belongs to another tenant, as for `send`.
-            DecisionRefused: with `confirm`, when it changed nothing.
+            DecisionRefused: the run has ended; with `confirm`, also when it changed nothing. `AlreadyDecided` says by
+                whom and when the call was decided before.
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be applied.
         """
-        with rejecting_invalid():
+        with rejecting_invalid(target="call_id"):
             decision = Decision(
                 target=call_id,
-                action=action,
+                action=one_of(DecisionAction, "action", action, synonyms=ACTION_SYNONYMS),
                 result=result,
                 reason=reason,
                 arguments=arguments,
@@ -637,7 +666,7 @@ class Client:
 
         Raises:
             OtherTenant: the thread belongs to another tenant, as for `send`.
-            DecisionRefused: with `confirm`, when they changed nothing.
+            DecisionRefused: the run has ended; with `confirm`, also when they changed nothing.
             NoAnswer: with `confirm`, when no worker has handled them in time; they are in history, and will be applied.
         """
         with client_span(SPAN_DECIDE, thread_id=thread_id):
@@ -654,10 +683,13 @@ class Client:
         metadata: Mapping[str, JsonValue] | None = None,
     ) -> None:
         """Send messages to an open thread; `send`, whose arguments these are, also wakes a closed one."""
-        messages = input if isinstance(input, str) else tuple(input)
         with rejecting_invalid():
             submission = Submission(
-                input=messages, on_busy=on_busy, tenant=tenant, user=user, metadata=dict(metadata or {})
+                input=several(input),
+                on_busy=one_of(OnBusy, "on_busy", on_busy),
+                tenant=tenant,
+                user=user,
+                metadata=mapped(metadata),
             )
         with client_span(SPAN_SEND, thread_id=thread_id):
             await self._signal(thread_id, names.SIGNAL_SUBMIT, submission)
@@ -690,7 +722,7 @@ class Client:
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be handled.
         """
         with rejecting_invalid():
-            request = WithdrawRequest(message_ids=tuple(message_ids), request_id=request_id, tenant=tenant)
+            request = WithdrawRequest(message_ids=several(message_ids), request_id=request_id, tenant=tenant)
         return await change(self.reader, thread_id, request, is_confirmed=confirm)
 
     async def edit(
@@ -716,8 +748,8 @@ class Client:
             OtherTenant: the thread belongs to another tenant, as for `send`.
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be handled.
         """
-        with rejecting_invalid():
-            written = InputMessage(content=message) if isinstance(message, str) else message
+        with rejecting_invalid(content="message"):
+            written = message if isinstance(message, InputMessage) else InputMessage(content=message)
             edited = written.model_copy(update={"id": message_id})
             request = EditRequest(message=edited, request_id=request_id, tenant=tenant)
         return await change(self.reader, thread_id, request, is_confirmed=confirm)
@@ -750,7 +782,7 @@ class Client:
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be handled.
         """
         with rejecting_invalid():
-            request = RevokeRequest(tools=tuple(tools), request_id=request_id, tenant=tenant)
+            request = RevokeRequest(tools=several(tools), request_id=request_id, tenant=tenant)
         return await change(self.reader, thread_id, request, is_confirmed=confirm)
 
     async def cancel(self, thread_id: str, *, reason: str | None = None) -> None:
@@ -796,6 +828,7 @@ class Client:
         Raises:
             CallerError: there is no such step, it has not ended, it needs a message, or `new_thread_id` is taken.
         """
+        check_type("at", at, int, "the number of a step")
         request = ForkRequest(at, message, agent_id, new_thread_id, mode, live, user, metadata or {})
         return await fork_thread(self.reader, thread_id, request)
 
@@ -809,6 +842,7 @@ class Client:
             CallerError: there is no such step, nothing came after it, or the thread is a sub-agent's.
             NoAnswer: no worker has started the thread, or its history does not replay here and no worker answered.
         """
+        check_type("to", to, int, "the number of a step")
         return await rewind(self.reader, await plan_rewind(self.reader, thread_id, to=to), reason=reason)
 
     async def delete(self, thread_id: str, *, profiles: bool | ProfileStore = False) -> DeleteReceipt:

@@ -17,6 +17,7 @@ from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverse
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError
 
+from wakeful.client.earlier_decisions import already_decided, refusal_after_end
 from wakeful.client.queries import query
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
@@ -60,7 +61,7 @@ async def confirm(reader: ThreadReader, thread_id: str, decisions: Sequence[Deci
     """What became of decisions whose signal was sent; each has an id.
 
     Raises:
-        DecisionRefused: they changed nothing.
+        DecisionRefused: they changed nothing; `AlreadyDecided` if a call was decided before.
         NoAnswer: no worker handled the signal in time.
     """
     temporal = reader.temporal
@@ -76,10 +77,12 @@ async def confirm(reader: ThreadReader, thread_id: str, decisions: Sequence[Deci
     found = [_outcome_of(decision, outcomes) for decision in decisions]
     for outcome in found:
         if outcome is not None and outcome.status is OutcomeStatus.REFUSED:
+            if outcome.decided is not None:
+                raise already_decided(thread_id, outcome.reason, outcome.decided)
             raise DecisionRefused(thread_id, outcome.reason)
     known = [outcome for outcome in found if outcome is not None]
     if len(known) < len(found):
-        raise await _unknown(temporal, thread_id, ids)
+        raise await _unknown(reader, thread_id, decisions)
     if any(outcome.status is OutcomeStatus.HELD for outcome in known):
         return "held"
     return "repeated" if known and all(outcome.repeats for outcome in known) else "applied"
@@ -231,17 +234,18 @@ def _outcome_of(decision: Decision, outcomes: Sequence[Outcome]) -> Outcome | No
     return next((outcome for outcome in outcomes if outcome.id == id and target in outcome.calls), None)
 
 
-async def _unknown(temporal: Client, thread_id: str, ids: Sequence[str]) -> CallerError | NoAnswer:
+async def _unknown(reader: ThreadReader, thread_id: str, decisions: Sequence[Decision]) -> CallerError | NoAnswer:
     """The thread does not know the decisions: it was terminated before it handled them, or has been rewound since."""
     try:
-        described = await temporal.get_workflow_handle(thread_id).describe()
+        described = await reader.temporal.get_workflow_handle(thread_id).describe()
     except RPCError as error:
         raise error_of(error, thread_id) from error
     if described.status is not WorkflowExecutionStatus.RUNNING:
-        return DecisionRefused(thread_id, "the run has ended")
+        return await refusal_after_end(reader, thread_id, [decision.target for decision in decisions])
+    ids = ", ".join(repr(decision.decision_id) for decision in decisions)
     return NoAnswer(
-        f"thread {thread_id!r} has handled the decision but no longer knows what became of it (decision id "
-        f"{', '.join(map(repr, ids))}); its status shows what the run waits for"
+        f"thread {thread_id!r} has handled the decision but no longer knows what became of it (decision id {ids}); "
+        "its status shows what the run waits for"
     )
 
 

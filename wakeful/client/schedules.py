@@ -22,7 +22,7 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.start import check_thread_id, rejecting_invalid
+from wakeful.client.arguments import check_thread_id, check_type, mapped, one_of, rejecting_invalid
 from wakeful.client.wake import temporal_priority
 from wakeful.contract import names
 from wakeful.contract.base import Few, Maybe, Wire
@@ -92,30 +92,32 @@ class Schedules:
         Raises:
             CallerError: the schedule exists, Temporal refuses it, or a firing could not start what it says.
         """
+        check_type(
+            "spec", spec, ScheduleSpec, "a ScheduleSpec of temporalio.client, with cron expressions or intervals"
+        )
         schedule_id = schedule_id or agent_id
-        check_thread_id(thread_id or schedule_id + FIRING_SUFFIX)
+        check_thread_id(thread_id or f"{schedule_id}{FIRING_SUFFIX}")
         if thread_id is not None and on_error != OnError.FAIL:
             raise CallerError("on_error is for the thread that a firing starts: leave out on_error or thread_id")
-        metadata = dict(metadata or {})
         with rejecting_invalid():
             request = RunRequest(
                 agent_id=agent_id,
                 input=text,
                 budget=budget,
-                on_error=on_error,
+                on_error=one_of(OnError, "on_error", on_error),
                 tenant=tenant,
                 user=user,
-                metadata=metadata,
+                metadata=mapped(metadata),
                 run_mode=RunMode.SCHEDULED,
             )
             submission = Submission(
                 input=text,
                 agent_id=agent_id,
-                on_busy=on_busy,
+                on_busy=one_of(OnBusy, "on_busy", on_busy),
                 budget=budget,
                 tenant=tenant,
                 user=user,
-                metadata=metadata,
+                metadata=mapped(metadata),
                 run_mode=RunMode.SCHEDULED,
             )
         if thread_id is None:

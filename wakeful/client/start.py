@@ -1,11 +1,8 @@
 """Start a run on a thread, and wait for its result."""
 
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from pydantic import ValidationError
 from temporalio.client import (
     Client,
     WorkflowContinuedAsNewError,
@@ -17,6 +14,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import CancelledError, TerminatedError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
+from wakeful.client.arguments import check_thread_id
 from wakeful.client.branching.rewind import has_continued
 from wakeful.client.cancel import mode_of
 from wakeful.client.queries import QUERY_TIMEOUT
@@ -25,7 +23,7 @@ from wakeful.client.wake import Described, describe, is_closing, temporal_priori
 from wakeful.client.watching.execution import Execution
 from wakeful.client.watching.retrying import Retrier
 from wakeful.client.watching.watcher import WatchContext
-from wakeful.contract import ids, names
+from wakeful.contract import names
 from wakeful.contract.errors import (
     CallerError,
     NotStarted,
@@ -35,7 +33,6 @@ from wakeful.contract.errors import (
     ThreadExpired,
     ThreadNotFound,
     WakefulError,
-    validation_problems,
 )
 from wakeful.contract.requests import RunRequest, title_of
 from wakeful.contract.runs import Cancelled, RunResult, ThreadMode
@@ -50,21 +47,6 @@ from wakeful.rpc_errors import describe_execution, error_of
 from wakeful_workflows.closing import failure_result
 
 Handle = WorkflowHandle[Any, RunResult]
-
-
-@contextmanager
-def rejecting_invalid() -> Iterator[None]:
-    """Raise what pydantic finds wrong with a request as a `CallerError`."""
-    try:
-        yield
-    except ValidationError as error:
-        raise CallerError("; ".join(validation_problems(error))) from None
-
-
-def check_thread_id(thread_id: str | None) -> None:
-    """Raise a `CallerError` if no thread can have this id; None stands for an id that is made here."""
-    if thread_id is not None and (problem := ids.thread_id_problem(thread_id)) is not None:
-        raise CallerError(problem)
 
 
 async def start_thread(
@@ -84,9 +66,9 @@ async def start_thread(
     """
     if problems := rule_problems(request.permissions):
         raise CallerError("; ".join(problems))
-    check_thread_id(thread_id)
     if thread_id is None:
         return await _start(temporal, request, new_thread_id(request.agent_id), task_queue=task_queue)
+    check_thread_id(thread_id)
     if again:
         return await _start_over(temporal, request, thread_id, task_queue=task_queue)
     if await last_archive(temporal, thread_id) is not None and await describe(temporal, thread_id) is None:

@@ -22,6 +22,7 @@ from wakeful.contract import names
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.runs import RunStatus, RunStatusName
+from wakeful.contract.suggestions import did_you_mean
 from wakeful.contract.views import StatusView
 from wakeful.history.decoder import Payloads
 from wakeful.history.list_queries import any_of, quoted
@@ -108,7 +109,8 @@ class ThreadFilter:
         words = ((self.status, "status", tuple(RunStatus)), (self.outcome, "outcome", OUTCOMES))
         for value, word, known in words:
             if value is not None and value not in known:
-                raise CallerError(f"no run has the {word} {str(value)!r}: use one of {', '.join(known)}")
+                meant = did_you_mean(str(value), known)
+                raise CallerError(f"no run has the {word} {str(value)!r}: use one of {', '.join(known)}{meant}")
         keywords = (
             (names.ATTRIBUTE_AGENT, self.agent_id),
             (names.ATTRIBUTE_STATUS, self.status),
@@ -130,6 +132,8 @@ class ThreadFilter:
 
 def time_of(when: datetime | timedelta | None) -> datetime | None:
     """A point in time: the one that is given, or so long ago. A time without a zone is local."""
+    if when is not None and not isinstance(when, datetime | timedelta):
+        raise CallerError(f"a time should be a datetime, or a timedelta that says how long ago, not {when!r}")
     return datetime.now(UTC) - when if isinstance(when, timedelta) else when
 
 

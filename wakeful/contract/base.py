@@ -10,8 +10,11 @@ sequence where the model has a tuple. Pydantic converts both, so what you read a
 
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
+
+from wakeful.contract.errors import InvalidValue
+from wakeful.contract.field_problems import field_problems
 
 T = TypeVar("T")
 
@@ -43,9 +46,28 @@ def json_bytes(value: Any) -> int:
 
 
 class Written(BaseModel):
-    """Written by a person. Frozen; rejects unknown fields."""
+    """Written by a person. Frozen; rejects unknown fields.
+
+    Constructed in code, it raises `InvalidValue`. Inside of another model, and by `model_validate`, pydantic raises its
+    own error with all that is wrong.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __init__(self, /, *positional: Any, **fields: Any) -> None:
+        kind = type(self)
+        if positional:
+            first = next((name for name, field in kind.model_fields.items() if field.is_required()), "name")
+            raise InvalidValue(kind.__name__, [f"it takes its fields by name, as in {kind.__name__}({first}=…)"])
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            named = fields.get("id", fields.get("name"))
+            subject = f"{kind.__name__} {named!r}" if isinstance(named, str) and named else kind.__name__
+            raise InvalidValue(subject, field_problems(kind, fields, error)) from None
+
+    # Else pydantic would call it for every value inside of another model, and could not collect what is wrong there.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
 
 if TYPE_CHECKING:

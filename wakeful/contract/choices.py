@@ -7,6 +7,8 @@ a name into its member. Functions call `member_named`.
 from enum import StrEnum
 from typing import TypeVar
 
+from wakeful.contract.suggestions import option_problem
+
 E = TypeVar("E", bound=StrEnum)
 
 
@@ -16,8 +18,6 @@ def member_named(kind: type[E], name: str, *, parameter: str) -> E:
     Raises:
         ValueError: there is none; the message has the parameter, and the names that there are.
     """
-    try:
-        return kind(name)
-    except ValueError:
-        names = ", ".join(repr(member.value) for member in kind)
-        raise ValueError(f"{parameter} is {name!r}: use one of {names}") from None
+    if (problem := option_problem(parameter, name, kind)) is not None:
+        raise ValueError(problem)
+    return kind(name)

@@ -4,6 +4,7 @@
     ├── CallerError             the request was wrong: change it
     │   ├── ChangeRefused         the thread rejected the change of a message or a rule, for a reason
     │   ├── DecisionRefused       the run rejected the decision, for a reason
+    │   │   └── AlreadyDecided      its call was decided before: by whom, and when
     │   ├── MessageRefused        the thread rejected the message, for a reason
     │   │   └── OtherTenant         it belongs to another tenant
     │   ├── ThreadBusy            the thread already has an active run
@@ -18,6 +19,7 @@
     │   └── OutputMismatch        the answer is not of the type that was asked for
     ├── DecisionNeeded          `ask`: the answer waits for a person (in `wakeful/client/asking.py`, with the decisions)
     ├── ConfigurationError      the worker's registry or settings are wrong; lists every problem at once
+    │   └── InvalidValue          a field is unknown, missing or wrong: `Agent(…)`, `Budget(…)`; also a CallerError
     ├── DiscoveryFailed         agents of other services could not be discovered
     ├── ConnectionFailed        Temporal is unreachable
     ├── NoAnswer                a thread cannot be read, usually because no worker is running
@@ -77,6 +79,22 @@ class DecisionRefused(CallerError):
         self.reason = reason
 
 
+class AlreadyDecided(DecisionRefused):
+    """The call was decided before: what, by whom and when.
+
+    Args:
+        action: `resume` or `cancel`.
+        actor: who decided, as they stated it.
+        at: when the thread applied it, in milliseconds since 1970.
+    """
+
+    def __init__(self, thread_id: str, reason: str, *, action: str, actor: str | None, at: int) -> None:
+        super().__init__(thread_id, reason)
+        self.action = action
+        self.actor = actor
+        self.at = at
+
+
 class MessageRefused(CallerError):
     """The thread rejected a message; no run reads it."""
 
@@ -107,7 +125,10 @@ class ThreadBusy(CallerError):
     """The thread already has an active run; only one is allowed."""
 
     def __init__(self, thread_id: str) -> None:
-        super().__init__(f"thread already has an active run: {thread_id}")
+        super().__init__(
+            f"thread already has an active run: {thread_id}; send() gives it another message, and result() waits for "
+            "its end"
+        )
         self.thread_id = thread_id
 
 
@@ -182,6 +203,23 @@ class ConfigurationError(WakefulError):
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = tuple(problems)
+
+
+class InvalidValue(ConfigurationError, CallerError, ValueError):
+    """A value was made with fields that are unknown, missing or wrong; `problems` lists them all.
+
+    Such values are of a registry or of a request, so it is a `ConfigurationError` and a `CallerError`. It is a
+    `ValueError`, too, which pydantic collects when a validator raises it.
+
+    Args:
+        subject: what was to be made, as in `Agent 'buyer'`.
+        fields: what is wrong, a line each.
+    """
+
+    def __init__(self, subject: str, fields: Sequence[str]) -> None:
+        super().__init__([f"{subject}: {problem}" for problem in fields])
+        self.subject = subject
+        self.fields = tuple(fields)
 
 
 class DiscoveryFailed(WakefulError):
@@ -315,6 +353,7 @@ ProviderErrorKindName = Literal[
     "unauthorized",
     "model_not_found",
     "content_filtered",
+    "unexpected_call",
 ]
 
 

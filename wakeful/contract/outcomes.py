@@ -6,9 +6,11 @@ change (a withdrawal, an edit, a revocation) is `applied` or `refused`, once for
 """
 
 import hashlib
+from collections.abc import Sequence
 from enum import StrEnum
 
-from wakeful.contract.base import Few, Wire
+from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.decisions import DecisionAction
 
 ID_LENGTH = 200
 """Characters of an id that are remembered as they are; a longer one is remembered by its digest."""
@@ -39,6 +41,25 @@ class OutcomeStatus(StrEnum):
     REFUSED = "refused"
 
 
+ACTOR_LENGTH = 200
+"""Characters of the name of who decided that are remembered."""
+
+
+class AppliedDecision(Wire):
+    """What was decided about a call, by whom and when."""
+
+    action: DecisionAction
+    actor: Maybe[str] = None
+    """Who decided, as the sender stated it."""
+    at: int
+    """When the thread applied it, in milliseconds since 1970."""
+
+    def of(self, call: str) -> str:
+        """A sentence on the decision, without its time; `call` is what a client calls the call."""
+        verb = "approved" if self.action is DecisionAction.RESUME else "denied"
+        return f"call {call!r} was already {verb}" + ("" if self.actor is None else f" by {self.actor!r}")
+
+
 class Outcome(Wire):
     """What became of one decision for one call, of one change of one subject, or of one message."""
 
@@ -54,6 +75,9 @@ class Outcome(Wire):
     """The run that read the message or that the decision was for, counted from the thread's first."""
     repeats: Few[int] = 0
     """How often the same was sent again after it had been accepted; a repeat has no effect."""
+    decided: Maybe[AppliedDecision] = None
+    """Of a decision that was applied: by whom and when. Of one that was refused because its call was decided before:
+    that earlier decision."""
 
     @property
     def is_message(self) -> bool:
@@ -71,3 +95,13 @@ def remembered_id(id: str) -> str:
     if len(id) <= ID_LENGTH:
         return id
     return f"sha256:{hashlib.sha256(id.encode(errors='surrogatepass')).hexdigest()}"
+
+
+def newest_decision(outcomes: Sequence[Outcome], *calls: str) -> AppliedDecision | None:
+    """The newest decision on the call with one of these ids; None if there was none, or the thread has forgotten it."""
+    named = set(map(remembered_id, calls))
+    for outcome in reversed(outcomes):
+        is_of_call = outcome.status is OutcomeStatus.APPLIED and not named.isdisjoint(outcome.calls)
+        if is_of_call and outcome.decided is not None:
+            return outcome.decided
+    return None

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from wakeful.client.client import Client
 from wakeful.contract.errors import CallerError, ConfigurationError
 from wakeful.contract.runs import RunIdentity
+from wakeful.contract.suggestions import registered
 from wakeful.registry.content import output_spec
 from wakeful.registry.registry import Registry
 from wakeful.registry.runtime_tools import about
@@ -42,9 +43,9 @@ class Served:
     def __post_init__(self) -> None:
         if not self.ids:
             raise ConfigurationError([NO_AGENTS])
-        if self.registry is not None and (unknown := [id for id in self.ids if id not in self.registry.agents]):
-            known = ", ".join(sorted(self.registry.agents)) or "none"
-            raise ConfigurationError([f"agent not found: {id!r}; registered: {known}" for id in unknown])
+        known = self.ids if self.registry is None else self.registry.agents
+        if unknown := [id for id in self.ids if id not in known]:
+            raise ConfigurationError([f"agent not found: {id!r}; {registered(id, known)}" for id in unknown])
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -13,11 +13,13 @@ from functools import cached_property
 from pydantic import JsonValue
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
+from wakeful.contract.errors import CallerError
+
 TEXT_LIMIT = 100_000
 """The longest text that is searched, in characters; whether a longer one matches is not known."""
 
 
-class PatternError(ValueError):
+class PatternError(CallerError, ValueError):
     """A pattern is malformed; the message says how, and where."""
 
 

@@ -6,7 +6,6 @@ agents refer to by name, and `[source.<name>]` tables those of `A2aSource`. The 
 locations from here.
 """
 
-import difflib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,8 @@ from pydantic_core import ErrorDetails
 from wakeful.authoring.a2a_source import A2aSource
 from wakeful.authoring.agent import Agent
 from wakeful.authoring.mcp_server import McpServer
+from wakeful.contract.field_problems import dotted, path_in
+from wakeful.contract.suggestions import did_you_mean
 from wakeful.registry.located_files import (
     TOML_SUFFIXES,
     YAML_SUFFIXES,
@@ -237,7 +238,7 @@ def _messages(
         known: the keys that the table can have.
     """
     messages: dict[KeyPath, str] = {}
-    located = [(_key_in_file(error["loc"], data), error) for error in errors]
+    located = [(path_in(error["loc"], data), error) for error in errors]
     names = {where for where, error in located if error["type"] == "string_type"}
     for where, error in located:
         # A tool, a gate or a plugin can be an object or a name; a file has only names.
@@ -251,34 +252,18 @@ def _messages(
 def _message(error: ErrorDetails, where: KeyPath, known: Sequence[str]) -> str:
     name = str(error["loc"][-1]) if error["loc"] else ""
     inside = where[:-1] if where and where[-1] == name else where
-    around = f" in {_dotted(inside)}" if inside else ""
+    around = f" in {dotted(inside)}" if inside else ""
     match error["type"]:
         case "extra_forbidden":
-            near = difflib.get_close_matches(name, known if not inside else [], n=1)
-            return f"unknown key {name!r}{around}" + (f"; did you mean {near[0]!r}?" if near else "")
+            return f"unknown key {name!r}{around}{did_you_mean(name, known if not inside else [])}"
         case "missing":
             return f"{name!r} is missing{around}"
         case "is_instance_of":
-            return f"{_dotted(where)} can only be set in code"
+            return f"{dotted(where)} can only be set in code"
         case _:
             message = error["msg"].removeprefix("Value error, ")
             value = repr(error["input"])
             if not message.startswith("Input should"):
-                return f"{_dotted(where)}: {message}" if where else message
+                return f"{dotted(where)}: {message}" if where else message
             shown = f", not {value}" if len(value) <= SHOWN_VALUE else ""
-            return message.replace("Input", _dotted(where) or "it", 1) + shown
-
-
-def _key_in_file(location: Sequence[str | int], data: Any) -> KeyPath:
-    """Pydantic's location without the members of unions that it tried, which are not in the file."""
-    where: KeyPath = ()
-    for part in location:
-        in_table = isinstance(data, dict) and part in data
-        in_array = isinstance(data, list) and isinstance(part, int) and part < len(data)
-        if in_table or in_array:
-            data, where = data[part], (*where, part)
-    return where
-
-
-def _dotted(key: KeyPath) -> str:
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in key).lstrip(".")
+            return message.replace("Input", dotted(where) or "it", 1) + shown

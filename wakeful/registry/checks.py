@@ -22,6 +22,7 @@ from wakeful.contract.ids import mcp_tools_prefix
 from wakeful.contract.names import LOCAL_SOURCE, RESERVED_TOOL_NAMES
 from wakeful.contract.state import StateScope
 from wakeful.contract.stopping import MaxRounds
+from wakeful.contract.suggestions import registered
 from wakeful.loop.step.stopping import stop_problems
 from wakeful.permissions.rules import rule_problems
 from wakeful.registry.agent_files import location_of, read_agents
@@ -237,22 +238,22 @@ def _usage_problems(agents: Sequence[Agent], known: RegistryContent, *, all_are_
 def _name_problems(agent: Agent, known: RegistryContent) -> Iterator[Problem]:
     for index, name in enumerate(agent.tool_names):
         if name not in known.tools:
-            message = f"agent {agent.id!r} names unknown tool {name!r}; registered: {_names(known.tools)}"
+            message = f"agent {agent.id!r} names unknown tool {name!r}; {registered(name, known.tools)}"
             yield Problem(message, location_of(agent, "tools", index))
     if repeated := _repeated(agent.tool_names):
         yield Problem(f"agent {agent.id!r} lists tools twice: {', '.join(repeated)}", location_of(agent, "tools"))
     for key, model in _named_models(agent):
         if model not in known.models:
             hint = f"register it as models={{'main': {model!r}}}; " if "/" in model else ""
-            message = f"agent {agent.id!r} names unknown model {model!r}; {hint}registered: {_names(known.models)}"
+            message = f"agent {agent.id!r} names unknown model {model!r}; {hint}{registered(model, known.models)}"
             yield Problem(message, location_of(agent, *key))
     for index, name in enumerate(agent.gate_names):
         if name not in known.gates:
-            message = f"agent {agent.id!r} names unknown gate {name!r}; registered: {_names(known.gates)}"
+            message = f"agent {agent.id!r} names unknown gate {name!r}; {registered(name, known.gates)}"
             yield Problem(message, location_of(agent, "gates", index))
     for index, name in enumerate(agent.mcp_names):
         if name not in known.mcp_servers:
-            message = f"agent {agent.id!r} names unknown MCP server {name!r}; registered: {_names(known.mcp_servers)}"
+            message = f"agent {agent.id!r} names unknown MCP server {name!r}; {registered(name, known.mcp_servers)}"
             yield Problem(message, location_of(agent, "mcp", index))
     if repeated := _repeated(agent.mcp_names):
         yield Problem(f"agent {agent.id!r} lists MCP servers twice: {', '.join(repeated)}", location_of(agent, "mcp"))
@@ -301,7 +302,7 @@ def _plugin_usage_problems(agent: Agent, known: RegistryContent) -> Iterator[Pro
     plugins = known.plugins_of(agent)
     for index, id in enumerate(agent.plugin_ids):
         if id not in known.plugins:
-            message = f"agent {agent.id!r} names unknown plugin {id!r}; registered: {_names(known.plugins)}"
+            message = f"agent {agent.id!r} names unknown plugin {id!r}; {registered(id, known.plugins)}"
             yield Problem(message, location_of(agent, "plugins", index))
     if repeated := _repeated(agent.plugin_ids):
         yield Problem(f"agent {agent.id!r} lists plugins twice: {', '.join(repeated)}", location_of(agent, "plugins"))
@@ -373,12 +374,11 @@ def _model_problems(content: RegistryContent) -> Iterator[Problem]:
         if not (provider and slash and name):
             yield Problem(f"model {id!r} is {source!r}; write it as 'provider/name'")
         elif provider not in known:
-            names = ", ".join(sorted(known))
-            yield Problem(f"model {id!r} names unknown provider {provider!r}; known: {names}")
+            yield Problem(f"model {id!r} names unknown provider {provider!r}; {registered(provider, known)}")
     for part, ids in (("prices", content.prices), ("inference_queues", content.inference_queues)):
         for id in ids:
             if id not in content.models:
-                yield Problem(f"{part} has the unknown model {id!r}; registered: {_names(content.models)}")
+                yield Problem(f"{part} has the unknown model {id!r}; {registered(id, content.models)}")
     for id, queue in content.inference_queues.items():
         if not queue:
             yield Problem(f"the inference queue of model {id!r} has an empty name")
@@ -386,7 +386,3 @@ def _model_problems(content: RegistryContent) -> Iterator[Problem]:
 
 def _repeated(names: Sequence[str]) -> list[str]:
     return sorted({name for name in names if names.count(name) > 1})
-
-
-def _names(known: Mapping[str, object]) -> str:
-    return ", ".join(sorted(known)) or "none"

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import httpx
-from pydantic import ValidationError
 
 from wakeful.authoring.a2a_source import A2aSource
 from wakeful.authoring.remote_agent import RemoteAgent
 from wakeful.authoring.secret_values import secret_headers
-from wakeful.contract.errors import ConfigurationError, validation_problems
+from wakeful.contract.errors import ConfigurationError, InvalidValue
 from wakeful.contract.limits import cut
 from wakeful.registry.content import DiscoveredSource
 
@@ -175,8 +174,8 @@ def _agent(source: A2aSource, card: "AgentCard", interface: "AgentInterface") ->
             poll_interval=source.poll_interval,
             idempotent=source.idempotent,
         )
-    except ValidationError as error:
-        raise CardProblem(f"its agent card has a wrong interface: {validation_problems(error)[0]}") from None
+    except InvalidValue as error:
+        raise CardProblem(f"its agent card has a wrong interface: {error.fields[0]}") from None
 
 
 def _problems(source: A2aSource, id: str, url: str) -> Iterator[str]:

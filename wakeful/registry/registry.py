@@ -4,6 +4,7 @@ Its content can be replaced while runs are asleep: new runs use the new content,
 bound to when it started.
 """
 
+import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,8 +29,10 @@ from wakeful.authoring.tool import Tool
 from wakeful.contract.agents import ModelBinding, ResolvedAgent, RetryPolicy
 from wakeful.contract.budgets import Budget, Price
 from wakeful.contract.errors import ConfigurationError, DiscoveryFailed, validation_problems
+from wakeful.contract.field_problems import shown
 from wakeful.contract.model_settings import ModelSettings
 from wakeful.contract.names import LOCAL_SOURCE
+from wakeful.contract.suggestions import registered
 from wakeful.registry.checks import collect, name_problems, sorted_problems
 from wakeful.registry.content import (
     DiscoveredSource,
@@ -42,6 +45,7 @@ from wakeful.registry.content import (
     output_spec,
 )
 from wakeful.registry.located_files import Problem
+from wakeful.registry.part_checks import part_problems
 from wakeful.registry.plugin_bindings import bindings, state_specs
 
 DEFAULT_OPENAI_MODEL = "gpt-5-mini"
@@ -136,9 +140,11 @@ class Registry:
         )
 
     def _load(self, given: RegistryParts, discovery: Sequence[DiscoveredSource] = ()) -> None:
+        if problems := part_problems(given):
+            raise ConfigurationError(problems)
         parts = frozen({**given, "models": {"default": default_model(), **given["models"]}})
-        content, problems = collect(parts, discovery)
-        _raise(problems)
+        content, found = collect(parts, discovery)
+        _raise(found)
         self._now = _InForce(1, parts, content, Retired())
 
     @property
@@ -326,10 +332,10 @@ class Registry:
         now = self._now
         agent = now.content.find(agent_id)
         if agent is None:
-            registered = ", ".join(sorted([*now.content.agents, *now.content.discovered])) or "none"
+            known = registered(agent_id, [*now.content.agents, *now.content.discovered])
             missing = ", ".join(map(repr, now.content.undiscovered))
             hint = f"; sources that are not discovered yet: {missing}" if missing else ""
-            raise ConfigurationError([f"agent not found: {agent_id!r}; registered: {registered}{hint}"])
+            raise ConfigurationError([f"agent not found: {agent_id!r}; {known}{hint}"])
         plugins = now.content.plugins_of(agent)
         return ResolvedAgent(
             agent_id=agent.id,
@@ -440,6 +446,15 @@ class Registry:
             if agent is not None and agent.output is not None and output_spec(agent) == resolved.output:
                 return None if isinstance(agent.output, dict) else partial(_type_problem, agent.output)
         return None
+
+
+def check_registry(given: object, taker: str) -> None:
+    """Raise a `ConfigurationError` if this is no registry; `taker` is what takes it."""
+    if isinstance(given, Registry):
+        return
+    found = getattr(given, "__name__", "") if inspect.isroutine(given) else shown(given)
+    remedy = ": write Registry(agents=[…])" if isinstance(given, Agent) else ""
+    raise ConfigurationError([f"{taker} takes a wakeful.Registry, and was given {found}{remedy}"])
 
 
 def default_model(*, offline: AnyProvider | None = None, environ: Mapping[str, str] | None = None) -> str | AnyProvider:

@@ -21,6 +21,7 @@ from wakeful.contract.names import (
     TOOL_SPAWN,
     TOOL_TASK_RESULT,
 )
+from wakeful.contract.suggestions import registered
 from wakeful.contract.tools import Effects, RuntimeKind, RuntimeTool, ToolDescriptor
 from wakeful.registry.addressing import agent_tool_name, local_id
 
@@ -225,7 +226,7 @@ def subagent_problems(agent: Agent, known: Collection[str], is_known: Callable[[
     problems = []
     for field, addresses in fields.items():
         problems += [
-            f"agent {agent.id!r} names unknown agent {address!r} in {field}; registered: {', '.join(sorted(known))}"
+            f"agent {agent.id!r} names unknown agent {address!r} in {field}; {registered(address, known)}"
             for address in addresses
             if not is_known(address)
         ]

@@ -26,7 +26,7 @@ from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
 from wakeful.contract import ids, names
 from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, DecisionAction, DecisionActionName
-from wakeful.contract.errors import CallerError, validation_problems
+from wakeful.contract.errors import CallerError, InvalidValue
 from wakeful.contract.messages import InputMessage
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
@@ -248,7 +248,7 @@ class AgentHandle(Generic[T_co]):
         raise AgentCancelled(why, thread_id=self.thread_id, result=result, type="AgentCancelled")
 
     def _rejected(self, what: str, error: ValueError) -> AgentFailed:
-        problems = validation_problems(error) if isinstance(error, ValidationError) else [str(error)]
+        problems = error.fields if isinstance(error, InvalidValue) else [str(error)]
         return AgentFailed(self._says(f"{what} is malformed: {'; '.join(problems)}"), non_retryable=True)
 
     def _says(self, why: str) -> str:
@@ -340,8 +340,8 @@ def _request(agent_id: str, input: str | Sequence[InputMessage], thread_id: str,
     try:
         request = RunRequest(agent_id=agent_id, input=input if isinstance(input, str) else tuple(input), **given)
         problems = [*rule_problems(request.permissions), *filter(None, [ids.thread_id_problem(thread_id)])]
-    except ValidationError as error:
-        problems = validation_problems(error)
+    except InvalidValue as error:
+        problems = [*error.fields]
     if problems:
         message = f"agent {agent_id!r} was not started: {'; '.join(problems)}"
         raise AgentFailed(message, thread_id=thread_id, type="InvalidRequest", non_retryable=True)

@@ -3,11 +3,9 @@
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from wakeful.authoring.secret_values import read_secret
+from wakeful.authoring.secret_values import read_secret, without_secrets
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.remote import Endpoint, Secret
-
-REMOVED = "[secret]"
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,9 +29,7 @@ class EndpointSecrets:
 
     def removed_from(self, text: str) -> str:
         """The text without any of them: a service may repeat what it was sent."""
-        for value in sorted((value.removeprefix("Bearer ") for value in self.headers.values()), key=len, reverse=True):
-            text = text.replace(value, REMOVED)
-        return text
+        return without_secrets(text, (value.removeprefix("Bearer ") for value in self.headers.values()))
 
 
 def origin_of(url: str) -> str:

@@ -20,10 +20,10 @@ from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.shared.exceptions import MCPError
 
 from wakeful.authoring.mcp_server import McpServer
-from wakeful.authoring.secret_values import read_secret
+from wakeful.authoring.secret_values import read_secret, without_secrets
 from wakeful.contract.elicitation import AnsweredQuestion, ElicitedQuestion
 from wakeful.contract.remote import Secret
-from wakeful_activities.mcp.failures import ConnectionLost, ServerAway, reason_of, without_secrets
+from wakeful_activities.mcp.failures import ConnectionLost, ServerAway, reason_of
 from wakeful_activities.mcp.http_transport import LOST, NEW_SESSION, NOT_SENT, http_transport
 from wakeful_activities.mcp.questions import CallInFlight, Questions
 from wakeful_activities.mcp.stdio_transport import LastWords, stdio_transport

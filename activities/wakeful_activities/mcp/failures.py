@@ -7,17 +7,12 @@
 The SDK raises errors of its transports inside exception groups. `reason_of` finds the one that says what happened.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.limits import cut
 
 REASON_LENGTH = 300
-
-SECRET_LENGTH = 4
-"""Shorter values are not removed from texts: they would garble them, and protect nothing."""
-
-REMOVED = "[secret]"
 
 
 class McpFailure(Exception):
@@ -58,10 +53,3 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
             yield from _leaves(each)
     else:
         yield error
-
-
-def without_secrets(text: str, secrets: Iterable[str]) -> str:
-    """The text without the values of secrets, such as a server may repeat in an error."""
-    for value in sorted((value for value in secrets if len(value) >= SECRET_LENGTH), key=len, reverse=True):
-        text = text.replace(value, REMOVED)
-    return text

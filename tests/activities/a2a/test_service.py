@@ -133,8 +133,8 @@ def test_a_card_without_a_binding_that_workers_speak_is_refused() -> None:
 
 
 async def test_an_error_that_quotes_a_secret_is_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOKEN", "s3cret")
-    quoting = answering(200, '{"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "not Bearer s3cret"}}')
+    monkeypatch.setenv("TOKEN", "s3cret-8")
+    quoting = answering(200, '{"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "not Bearer s3cret-8"}}')
     with pytest.raises(RemoteError) as error:
         await service(quoting, Endpoint(url=URL, token=Secret(env="TOKEN"))).send(SENDING, within=5)
     assert str(error.value) == "it refuses the request: not Bearer [secret]"

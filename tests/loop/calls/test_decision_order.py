@@ -238,5 +238,5 @@ def test_a_decision_for_a_call_of_an_earlier_step_is_refused(target: str) -> Non
     driver.decide(resume("c1"))
     driver.tool("c1", ok("sunny"))
     driver.decide(resume(target))
-    assert driver.refusal_reasons == [f"unknown key: tool call or suspension {target!r} not found"]
+    assert driver.refusal_reasons == [f"call {target!r} was already approved"]
     assert isinstance(driver.thread.stage, Inferring)

@@ -241,7 +241,7 @@ def test_a_decision_for_a_finished_call_is_refused_with_its_whole_batch() -> Non
     driver.decide(reject("c1"))
     before = driver.thread
     driver.decide(resume("c1"), resume("c2"))
-    assert driver.refusal_reasons == ["call 'c1' has already finished (cancelled)"]
+    assert driver.refusal_reasons == ["call 'c1' was already denied"]
     assert driver.thread.stage == before.stage
 
 

@@ -210,7 +210,7 @@ def test_a_batch_is_refused_as_a_whole_and_does_not_change_what_was_applied() ->
     driver.decide(reject("c1", id="d1"), reject("unknown", id="d2"), reject("c2"))
     assert status(driver.thread, "d1") == "applied"
     assert outcome(driver.thread, "d2").reason == "unknown key: tool call or suspension 'unknown' not found"
-    assert len(driver.thread.outcomes) == 3  # one that has no id has no outcome
+    assert len(driver.thread.outcomes) == 3  # one that is refused and has no id has no outcome
 
 
 def test_one_decision_id_may_be_for_several_calls() -> None:
@@ -227,9 +227,11 @@ def test_a_decision_after_the_end_is_a_repeat_or_refused() -> None:
     driver.decide(reject("c1", id="d1"))
     assert (outcome(driver.thread, "d1").repeats, driver.refusal_reasons) == (1, [])
     driver.decide(reject("c1", id="d2"))
-    assert outcome(driver.thread, "d2").reason == "the run has ended"
+    assert outcome(driver.thread, "d2").reason == "call 'c1' was already denied"
+    driver.decide(reject("c9", id="d3"))
+    assert outcome(driver.thread, "d3").reason == "the run has ended"
     driver.decide()
-    assert driver.refusal_reasons == ["the run has ended"] * 2
+    assert driver.refusal_reasons == ["call 'c1' was already denied", *["the run has ended"] * 2]
 
 
 def test_a_decision_that_an_earlier_run_has_applied_stays_applied_when_it_is_repeated() -> None:
@@ -241,7 +243,7 @@ def test_a_decision_that_an_earlier_run_has_applied_stays_applied_when_it_is_rep
     driver.submit("m1")
     driver.resolve()
     driver.decide(reject("c1", id="d1"))
-    assert driver.refusal_reasons == ["unknown key: tool call or suspension 'c1' not found"]
+    assert driver.refusal_reasons == ["call 'c1' was already denied"]
     assert status(driver.thread, "d1") == "applied"
 
 

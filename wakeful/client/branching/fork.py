@@ -15,8 +15,9 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
+from wakeful.client.arguments import check_thread_id, rejecting_invalid
 from wakeful.client.branching.steps import Step, steps_of
-from wakeful.client.start import check_thread_id, new_thread_id, rejecting_invalid
+from wakeful.client.start import new_thread_id
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import Described, describe, temporal_priority
 from wakeful.client.watching.reading import read_messages
@@ -62,7 +63,8 @@ async def fork_thread(reader: ThreadReader, thread_id: str, fork: ForkRequest) -
         CallerError: there is no such step, it has not ended, it needs a message, or the new id is taken or not valid.
         ThreadNotFound: there is no such thread.
     """
-    check_thread_id(fork.new_thread_id)
+    if fork.new_thread_id is not None:
+        check_thread_id(fork.new_thread_id)
     temporal = reader.temporal
     origin = await describe(temporal, thread_id)
     if origin is None:

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume, digest_arguments
+from wakeful.contract.outcomes import AppliedDecision, newest_decision
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.schemas import mismatch
@@ -59,6 +60,8 @@ class Hold:
 @dataclass(frozen=True)
 class Refuse:
     reason: str
+    decided: AppliedDecision | None = None
+    """The earlier decision on the call, if that is the reason."""
 
 
 Judgement = Apply | Hold | Refuse
@@ -75,7 +78,8 @@ def on_decisions_received(thread: Thread, received: DecisionsReceived, *, now: i
         return Advance(thread.with_run(replace(thread.run, held=(*thread.run.held, batch))))
     if batch and all(_was_applied(thread, decision) for decision in batch):
         return Advance(_record_repeated(thread, batch))
-    return refuse_decisions(thread, batch, "the run has ended", now=now)
+    refusal = next(filter(None, (_decided(thread, each) for each in batch)), Refuse("the run has ended"))
+    return refuse_decisions(thread, batch, refusal.reason, now=now, decided=refusal.decided)
 
 
 def judge_held(thread: Thread, *, now: int) -> Advance:
@@ -90,8 +94,8 @@ def judge_held(thread: Thread, *, now: int) -> Advance:
             case Apply(decisions=decisions):
                 repeated = replace(alone, thread=_record_repeated(alone.thread, batch))
                 moved = repeated.then(_apply, decisions, now=now)
-            case Refuse(reason=reason):
-                moved = alone.then(refuse_decisions, batch, reason, now=now)
+            case Refuse(reason=reason, decided=decided):
+                moved = alone.then(refuse_decisions, batch, reason, now=now, decided=decided)
             case Hold():
                 moved = replace(moved, thread=record_held(moved.thread, batch))
                 kept += 1
@@ -123,14 +127,23 @@ def judge(thread: Thread, batch: tuple[Decision, ...]) -> Judgement:
                 hold = True
             case RunningCall() | ResumingCall():
                 # Held, it would answer the tool's next suspension, which the decider has not seen.
-                return Refuse(f"call {decision.target!r} was already decided and is running")
+                running = f"call {decision.target!r} was already decided and is running"
+                return _decided(thread, decision) or Refuse(running)
             case FinishedCall():
-                return Refuse(f"call {decision.target!r} has already finished ({call.status.value})")
+                finished = f"call {decision.target!r} has already finished ({call.status.value})"
+                return _decided(thread, decision) or Refuse(finished)
             case None:
-                return Refuse(f"unknown key: tool call or suspension {decision.target!r} not found")
+                unknown = f"unknown key: tool call or suspension {decision.target!r} not found"
+                return _decided(thread, decision) or Refuse(unknown)
             case _:
                 assert_never(call)
     return Hold() if hold else Apply(tuple(targets.values()))
+
+
+def _decided(thread: Thread, decision: Decision) -> Refuse | None:
+    """The refusal of a second decision on a call, as far as the thread remembers the first."""
+    decided = newest_decision(thread.outcomes, *_names(thread, decision))
+    return None if decided is None else Refuse(decided.of(decision.target), decided)
 
 
 def _objection(thread: Thread, call: SuspendedCall, decision: Decision) -> str | None:
@@ -212,7 +225,7 @@ def resume_run(thread: Thread) -> Advance:
 
 
 def _apply_one(thread: Thread, call: SuspendedCall, decision: Decision, *, now: int) -> Advance:
-    thread = _remember(thread, call, decision)
+    thread = _remember(thread, call, decision, now=now)
     resume = decision.resume(now)
     match decision.action:
         case DecisionAction.CANCEL if call.ticket.runs_if_denied:
@@ -225,13 +238,13 @@ def _apply_one(thread: Thread, call: SuspendedCall, decision: Decision, *, now: 
             assert_never(decision.action)
 
 
-def _remember(thread: Thread, call: SuspendedCall, decision: Decision) -> Thread:
+def _remember(thread: Thread, call: SuspendedCall, decision: Decision, *, now: int) -> Thread:
     """Remember the decision, to recognise a repeat, and the rule that `always` allows."""
     if decision.always and call.ticket.remember is not None:
         rule = Rule(tool=call.ticket.remember, behavior=Behavior.ALLOW)
         others = tuple(known for known in thread.permissions if known.tool != rule.tool)
         thread = replace(thread, permissions=(*others, rule)[-KEPT_RULES:])
-    return record_applied(thread, decision, call.call.id, call.ticket.suspension.id)
+    return record_applied(thread, decision, call.call.id, call.ticket.suspension.id, now=now)
 
 
 def _cancel_call(thread: Thread, call: SuspendedCall, resume: ToolCallResume) -> Advance:

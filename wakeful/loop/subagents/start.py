@@ -1,10 +1,8 @@
 """Start sub-agents: delegates, which a tool call waits for, and those that run as background tasks."""
 
-from pydantic import ValidationError
-
 from wakeful.contract import ids
 from wakeful.contract.base import replace
-from wakeful.contract.errors import ToolError, ToolErrorKind, validation_problems
+from wakeful.contract.errors import InvalidValue, ToolError, ToolErrorKind
 from wakeful.contract.events import ActivitySnapshot, ChildStarted
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import TOOL_DELEGATE
@@ -105,8 +103,8 @@ def start_subagent(
             subagent=context,
             live=run.is_live,
         )
-    except ValidationError as error:
-        raise ToolError(f"no sub-agent was started: {validation_problems(error)[0]}") from error
+    except InvalidValue as error:
+        raise ToolError(f"no sub-agent was started: {error.fields[0]}") from error
     reserving = thread.with_budget(ledger.reserve(run.budget, work_id, allowance))
     return Advance(reserving, (StartChild(work_id, request, task_name or agent_id),))
 

@@ -12,7 +12,14 @@ from wakeful.contract.decisions import Decision
 from wakeful.contract.errors import other_tenant_reason
 from wakeful.contract.limits import cut
 from wakeful.contract.names import SIGNAL_DECIDE, SIGNAL_SUBMIT
-from wakeful.contract.outcomes import REASON_LENGTH, Outcome, OutcomeStatus, remembered_id
+from wakeful.contract.outcomes import (
+    ACTOR_LENGTH,
+    REASON_LENGTH,
+    AppliedDecision,
+    Outcome,
+    OutcomeStatus,
+    remembered_id,
+)
 from wakeful.loop.machine.events import refuse
 from wakeful.loop.machine.facts import Submitted
 from wakeful.loop.machine.state import Advance, Thread
@@ -23,7 +30,11 @@ OUTCOMES_BYTES = 100_000
 dropped. A thread may live for years."""
 
 _OVERHEAD = 60
-"""Bytes of an outcome's JSON besides its texts."""
+_DECIDED_OVERHEAD = 60
+"""Bytes of an outcome's JSON besides its texts, and of what it says of a decision."""
+
+SAYS_BY_WHOM = 2
+"""The revision from which on a thread remembers who has decided a call, and when."""
 
 
 def record(thread: Thread, outcomes: Iterable[Outcome]) -> Thread:
@@ -73,15 +84,21 @@ def refuse_messages(thread: Thread, ids: Iterable[str], reason: str, *, now: int
     return refuse(count_repeats(record(thread, refused), sent), SIGNAL_SUBMIT, reason, now=now)
 
 
-def refuse_decisions(thread: Thread, batch: tuple[Decision, ...], reason: str, *, now: int) -> Advance:
-    """Refuse a batch of decisions; what became of one that was applied before, in any run, does not change."""
+def refuse_decisions(
+    thread: Thread, batch: tuple[Decision, ...], reason: str, *, now: int, decided: AppliedDecision | None = None
+) -> Advance:
+    """Refuse a batch of decisions; what became of one that was applied before, in any run, does not change.
+
+    Args:
+        decided: the earlier decision on a call of the batch, if that is the reason.
+    """
     applied = [outcome for outcome in thread.outcomes if outcome.status is OutcomeStatus.APPLIED]
     new = (
         decision
         for decision in batch
         if not any(_is_of(outcome, decision.decision_id, decision.target) for outcome in applied)
     )
-    refused = _of_decisions(thread, new, OutcomeStatus.REFUSED, reason=cut(reason, REASON_LENGTH))
+    refused = _of_decisions(thread, new, OutcomeStatus.REFUSED, reason=cut(reason, REASON_LENGTH), decided=decided)
     return refuse(record(thread, refused), SIGNAL_DECIDE, reason, now=now)
 
 
@@ -92,15 +109,18 @@ def record_held(thread: Thread, batch: tuple[Decision, ...]) -> Thread:
     return record(thread, (outcome for outcome in held if outcome not in thread.outcomes))
 
 
-def record_applied(thread: Thread, decision: Decision, *calls: str) -> Thread:
-    """The thread with a decision applied to a call, which has these ids."""
-    if decision.decision_id is None:
+def record_applied(thread: Thread, decision: Decision, *calls: str, now: int) -> Thread:
+    """The thread with a decision applied to a call, which has these ids. One that has no id is recorded without."""
+    says_by_whom = thread.current.revision >= SAYS_BY_WHOM
+    if decision.decision_id is None and not says_by_whom:
         return thread
+    actor = None if decision.actor is None else cut(decision.actor, ACTOR_LENGTH)
     applied = Outcome(
-        id=remembered_id(decision.decision_id),
+        id=remembered_id(decision.decision_id or ""),
         status=OutcomeStatus.APPLIED,
         calls=tuple(map(remembered_id, calls)),
         run=thread.current.number,
+        decided=AppliedDecision(action=decision.action, actor=actor, at=now) if says_by_whom else None,
     )
     return record(thread, (applied,))
 
@@ -190,13 +210,19 @@ def _is_of(outcome: Outcome, decision_id: str | None, *calls: str) -> bool:
 
 
 def _of_decisions(
-    thread: Thread, decisions: Iterable[Decision], status: OutcomeStatus, *, reason: str = ""
+    thread: Thread,
+    decisions: Iterable[Decision],
+    status: OutcomeStatus,
+    *,
+    reason: str = "",
+    decided: AppliedDecision | None = None,
 ) -> list[Outcome]:
     """The outcomes of decisions, each once; those without an id have none."""
     run = thread.run.number if thread.run else 0
     named = {(decision.decision_id, decision.target): decision for decision in decisions}
+    same = Outcome(id="", status=status, reason=reason, run=run, decided=decided)
     return [
-        Outcome(id=remembered_id(id), status=status, reason=reason, calls=(remembered_id(target),), run=run)
+        same.model_copy(update={"id": remembered_id(id), "calls": (remembered_id(target),)})
         for id, target in named
         if id is not None
     ]
@@ -239,7 +265,8 @@ class _Room:
 
 def _size(outcome: Outcome) -> int:
     texts = (outcome.id, outcome.reason, outcome.subject, *outcome.calls)
-    return _OVERHEAD + sum(map(_bytes, texts))
+    size = _OVERHEAD + sum(map(_bytes, texts))
+    return size if outcome.decided is None else size + _DECIDED_OVERHEAD + _bytes(outcome.decided.actor or "")
 
 
 def _bytes(text: str) -> int:

@@ -15,12 +15,11 @@ import httpx
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from wakeful.authoring.secret_values import without_secrets
 from wakeful.contract.errors import RETRY_LATER, RETRY_MAY_HELP, ProviderError, ProviderErrorKind
 
 MAX_RETRY_AFTER = 86_400.0
 RESET = "connection reset"
-SHORTEST_SECRET = 8
-"""Characters. What is shorter is a placeholder for a server that needs no key, and may be part of any word."""
 _MAX_MESSAGE = 1_000
 _MAX_EXCERPT = 200
 
@@ -39,9 +38,7 @@ class Endpoint:
 
     def quote(self, text: str, limit: int = _MAX_EXCERPT) -> str:
         # Redacted before it is cut: half a key at the cut would no longer be recognised.
-        for secret in (self.api_key or "", *self.more_secrets):
-            if len(secret) >= SHORTEST_SECRET:
-                text = text.replace(secret, "[api key]")
+        text = without_secrets(text, (self.api_key or "", *self.more_secrets), instead="[api key]")
         return repr(text if len(text) <= limit else f"{text[:limit]}…")
 
 

@@ -1,0 +1,36 @@
+"""The first decision on a call: what the error of a second one says."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from wakeful.client.thread_reader import ThreadReader
+from wakeful.contract import names
+from wakeful.contract.errors import AlreadyDecided, DecisionRefused, WakefulError
+from wakeful.contract.outcomes import AppliedDecision, newest_decision
+from wakeful.contract.views import OutcomesView
+
+
+def already_decided(thread_id: str, reason: str, decided: AppliedDecision) -> AlreadyDecided:
+    """The error for a decision that a thread refused for this reason, because its call was decided before."""
+    at = f"{datetime.fromtimestamp(decided.at / 1000, UTC):%Y-%m-%d %H:%M} UTC"
+    return AlreadyDecided(
+        thread_id, f"{reason} at {at}", action=decided.action.value, actor=decided.actor, at=decided.at
+    )
+
+
+async def refusal_after_end(reader: ThreadReader, thread_id: str, targets: Iterable[str]) -> DecisionRefused:
+    """The error for decisions that came after the end of the run, by the calls that they name."""
+    earlier = await find_earlier(reader, thread_id, targets)
+    return DecisionRefused(thread_id, "the run has ended") if earlier is None else earlier
+
+
+async def find_earlier(reader: ThreadReader, thread_id: str, targets: Iterable[str]) -> AlreadyDecided | None:
+    """The error for the first of these calls, or suspensions, that was decided, as far as the thread remembers."""
+    try:
+        view = await reader.query(thread_id, names.QUERY_OUTCOMES, OutcomesView)
+    except WakefulError:  # the caller knows without it that the decision changes nothing
+        return None
+    for target in targets:
+        if (decided := newest_decision(view.outcomes, target)) is not None:
+            return already_decided(thread_id, decided.of(target), decided)
+    return None
