@@ -33,11 +33,16 @@ integration: $(BIN)/.ready  ## Run the tests that need other software or a fresh
 bench: $(BIN)/.ready  ## Measure against a hand-written workflow (QUICK=1 for about a minute).
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
-check: $(BIN)/.ready  ## Format, lint, types and import layers.
+check: $(BIN)/.ready  ## Format, lint, types, import layers and documentation.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(MAKE) --no-print-directory docs
+
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(BIN)/.ready  ## Build the documentation into site/; a broken link, or a page that is not in mkdocs.yml, fails.
+	$(BIN)/mkdocs build --strict --quiet
 
 format: $(BIN)/.ready  ## Format the code and sort its imports.
 	$(BIN)/ruff format .
@@ -66,7 +71,7 @@ constraints: $(BIN)/.ready  ## Pin the newest versions that resolve together.
 		--upgrade pyproject.toml -o constraints.txt
 
 clean:  ## Remove the environment and every cache.
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build
+	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build
 
 $(BIN)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Wakeful needs Python 3.11 or newer; set PYTHON=…")'
@@ -76,4 +81,4 @@ $(BIN)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m compileall -q wakeful workflows activities
 	touch $@
 
-.PHONY: help demo dev test restless integration bench check format faults simulate picture constraints clean
+.PHONY: help demo dev test restless integration bench check docs format faults simulate picture constraints clean
