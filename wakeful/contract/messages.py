@@ -18,6 +18,8 @@ ID_LENGTH = 1_000
 
 
 class Role(StrEnum):
+    """Who wrote a message."""
+
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
@@ -46,6 +48,8 @@ MediaSource = Annotated[Base64Source | UrlSource, Field(discriminator="type")]
 
 
 class TextBlock(Wire):
+    """Text, as a part of a message."""
+
     type: Literal["text"] = "text"
     text: str
 

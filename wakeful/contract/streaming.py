@@ -22,6 +22,8 @@ class StartPart:
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
+    """More of the answer's text."""
+
     text: str
 
 
@@ -74,6 +76,7 @@ class StopPart:
 StreamPart = (
     StartPart | TextPart | ReasoningPart | CallStartPart | CallArgumentsPart | CallEndPart | UsagePart | StopPart
 )
+"""What the stream of a provider yields."""
 
 
 class PartialCall(Wire):
