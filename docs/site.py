@@ -37,7 +37,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     """Let the links of a page lead to pages of the site."""
     here = path_of(page.file.src_uri)
 
@@ -49,18 +49,17 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
 
 
 def with_links(markdown: str, rewritten: Callable[[str], str]) -> str:
-    """The text with other links; those in code blocks are no links."""
+    """The text with other links; code blocks have none."""
     parts = FENCED.split(markdown)
-    return "".join(
-        part if index % 2 else LINK.sub(lambda match: rewritten(match[1]), part) for index, part in enumerate(parts)
-    )
+    parts[::2] = [LINK.sub(lambda match: rewritten(match[1]), part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def linked_outside(pages: Iterable[tuple[str, str]]) -> list[str]:
     """The files outside docs/ that these pages link to, by their paths in the repository."""
-    links: list[str] = []
-    for path, text in pages:
-        with_links(text, lambda link, path=path: links.append(resolved(path, link)) or link)  # type: ignore[misc]
+    links = [
+        resolved(path, link) for path, text in pages for part in FENCED.split(text)[::2] for link in LINK.findall(part)
+    ]
     return [link for link in links if not link.startswith("docs/")]
 
 
