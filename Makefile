@@ -42,7 +42,7 @@ check: $(BIN)/.ready  ## Format, lint, types, import layers and documentation.
 
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(BIN)/.ready  ## Build the documentation into site/; a broken link, or a page that is not in mkdocs.yml, fails.
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python -m mkdocs build --strict --quiet
 
 format: $(BIN)/.ready  ## Format the code and sort its imports.
 	$(BIN)/ruff format .
@@ -61,9 +61,10 @@ simulate: $(BIN)/.ready  ## Run random schedules on a simulated Temporal (SCHEDU
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SCHEDULES),--schedules $(SCHEDULES)) \
 		$(if $(FIRST),--first $(FIRST)) $(if $(STEPS),--steps $(STEPS)) $(if $(JUDGE),--judge $(JUDGE))
 
-picture: $(BIN)/.ready  ## Take the pictures in docs/ again (needs chromium).
+picture: $(BIN)/.ready  ## Take the pictures in docs/ again (needs chromium, and npm for diagrams).
 	$(BIN)/python docs/pictures/take.py
 	$(BIN)/python -m docs.pictures.chat
+	$(BIN)/python -m docs.pictures.draw
 	test -z "$(WAKEFUL_PHOENIX)" || $(BIN)/python -m docs.pictures.trace
 
 constraints: $(BIN)/.ready  ## Pin the newest versions that resolve together.

@@ -1,9 +1,11 @@
 """Hooks of the documentation site: the files of the repository that pages link to are pages of the site, too.
 
 The pages are written for GitHub, with links between files. README.md is the site's first page, and a link from any page
-to a file outside docs/ leads to a page that shows that file. Nothing is fetched, and no address of a host is needed.
+to a file outside docs/ leads to a page that shows that file. GitHub draws diagrams from their text; the site shows
+pictures of them, which `docs/pictures/draw.py` draws. Nothing is fetched, and no address of a host is needed.
 """
 
+import hashlib
 import posixpath
 import re
 from collections.abc import Callable, Iterable
@@ -17,6 +19,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 """Files outside docs/ that are pages in the navigation."""
 
+DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+DIAGRAMS = ROOT / "docs/pictures/diagrams"
 FENCED = re.compile(r"(^ *```.*?^ *```$)", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)\s#]+)")
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".yaml": "yaml", ".yml": "yaml"}
@@ -38,14 +42,30 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Let the links of a page lead to pages of the site."""
+    """Let the links of a page lead to pages of the site, and show pictures of its diagrams."""
     here = path_of(page.file.src_uri)
 
     def rewritten(link: str) -> str:
         uri = uri_of(resolved(here, link))
         return posixpath.relpath(uri, posixpath.dirname(page.file.src_uri)) if files.get_file_from_path(uri) else link
 
-    return with_links(markdown, rewritten)
+    return with_pictures(with_links(markdown, rewritten), page.file.src_uri)
+
+
+def with_pictures(markdown: str, uri: str) -> str:
+    """The text with the pictures of its diagrams; one that has none is shown as text."""
+
+    def picture(diagram: re.Match[str]) -> str:
+        path = DIAGRAMS / picture_of(diagram[1])
+        here = posixpath.relpath(path.relative_to(ROOT / "docs").as_posix(), posixpath.dirname(uri))
+        return f"![Diagram]({here})" if path.is_file() else diagram[0]
+
+    return DIAGRAM.sub(picture, markdown)
+
+
+def picture_of(diagram: str) -> str:
+    """The name of a diagram's picture: a changed diagram has another one."""
+    return f"{hashlib.sha256(diagram.encode()).hexdigest()[:12]}.svg"
 
 
 def with_links(markdown: str, rewritten: Callable[[str], str]) -> str:

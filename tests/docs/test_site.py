@@ -1,5 +1,6 @@
 """The site's hooks: links between files of the repository lead to pages of the site."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,11 @@ def test_a_linked_file_is_shown_with_the_files_that_it_links_to(config: MkDocsCo
     source = (ROOT / "examples/hello.py").read_text().rstrip()
     assert shown(config, files, "source/examples/hello.py.md") == f"# `examples/hello.py`\n\n```python\n{source}\n```\n"
     assert files.get_file_from_path("source/examples/order_desk/worker.py.md") is not None
+
+
+def test_a_diagram_is_a_picture_and_without_one_it_is_text(config: MkDocsConfig, tmp_path: Path) -> None:
+    text = "```mermaid\nflowchart LR\n  a --> b\n```\n"
+    assert shown(config, built(config, tmp_path, "here.md", text), "here.md") == text
+    first = shown(config, built(config, tmp_path, "here.md", ""), "index.md")
+    (picture,) = re.findall(r"!\[Diagram\]\((pictures/diagrams/\w+\.svg)\)", first)
+    assert (ROOT / "docs" / picture).read_text().startswith("<svg ")
