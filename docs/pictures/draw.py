@@ -5,6 +5,7 @@ that has no picture yet is shown as text. It needs chromium, and npm to install 
 """
 
 import html
+import json
 import re
 import subprocess
 import tempfile
@@ -14,9 +15,13 @@ from docs.pictures.take import chromium_command
 from docs.site import DIAGRAM, DIAGRAMS, ROOT, picture_of
 
 MERMAID = "mermaid@11.12.0"
-PAGE = """<!doctype html><meta charset="utf-8"><body>{diagrams}<script src="{script}"></script>
-<script>mermaid.initialize({options})</script>"""
-OPTIONS = '{deterministicIds: true, htmlLabels: false, flowchart: {htmlLabels: false}, theme: "neutral"}'
+PAGE = """<!doctype html><meta charset="utf-8"><body>{diagrams}<script src="{script}"></script><script>
+mermaid.initialize({{startOnLoad: false, deterministicIds: true, theme: "neutral"}});
+mermaid.run().then(() => {{
+  const written = [...document.querySelectorAll("svg")].map((svg) => new XMLSerializer().serializeToString(svg));
+  document.body.textContent = JSON.stringify(written);
+}});
+</script>"""
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -47,8 +52,7 @@ def rendered(diagrams: list[str], folder: Path) -> list[str]:
     """The diagrams as SVG, drawn by a page of headless Chromium."""
     written = "".join(f'<pre class="mermaid">{html.escape(diagram)}</pre>' for diagram in diagrams)
     page = folder / "page.html"
-    script = "node_modules/mermaid/dist/mermaid.min.js"
-    page.write_text(PAGE.format(diagrams=written, script=script, options=OPTIONS))
+    page.write_text(PAGE.format(diagrams=written, script="node_modules/mermaid/dist/mermaid.min.js"))
     ran = subprocess.run(
         [chromium_command(), *FLAGS, f"--user-data-dir={folder / 'profile'}", "--dump-dom", page.as_uri()],
         stdout=subprocess.PIPE,
@@ -56,7 +60,8 @@ def rendered(diagrams: list[str], folder: Path) -> list[str]:
         text=True,
         check=True,
     )
-    return [sized(svg) for svg in re.findall(r"<svg .*?</svg>", ran.stdout, re.DOTALL)]
+    (body,) = re.findall(r"<body>(.*)</body>", ran.stdout, re.DOTALL)
+    return [sized(svg) for svg in json.loads(html.unescape(body))]
 
 
 def sized(svg: str) -> str:
