@@ -42,7 +42,7 @@ check: $(BIN)/.ready  ## Format, lint, types, import layers and documentation.
 
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(BIN)/.ready  ## Build the documentation into site/; a broken link, or a page that is not in mkdocs.yml, fails.
-	$(BIN)/python -m mkdocs build --strict --quiet
+	$(BIN)/python -m mkdocs build --strict  # not --quiet: it hides warnings from --strict, too
 
 format: $(BIN)/.ready  ## Format the code and sort its imports.
 	$(BIN)/ruff format .
