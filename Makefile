@@ -33,11 +33,16 @@ integration: $(BIN)/.ready  ## Run the tests that need other software or a fresh
 bench: $(BIN)/.ready  ## Measure against a hand-written workflow (QUICK=1 for about a minute).
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
 
-check: $(BIN)/.ready  ## Format, lint, types and import layers.
+check: $(BIN)/.ready  ## Format, lint, types, import layers and documentation.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(MAKE) --no-print-directory docs
+
+docs: export NO_MKDOCS_2_WARNING = 1
+docs: $(BIN)/.ready  ## Build the documentation into site/; a broken link, or a page that is not in mkdocs.yml, fails.
+	$(BIN)/python -m mkdocs build --strict  # not --quiet: it hides warnings from --strict, too
 
 format: $(BIN)/.ready  ## Format the code and sort its imports.
 	$(BIN)/ruff format .
@@ -56,9 +61,10 @@ simulate: $(BIN)/.ready  ## Run random schedules on a simulated Temporal (SCHEDU
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED)) $(if $(SCHEDULES),--schedules $(SCHEDULES)) \
 		$(if $(FIRST),--first $(FIRST)) $(if $(STEPS),--steps $(STEPS)) $(if $(JUDGE),--judge $(JUDGE))
 
-picture: $(BIN)/.ready  ## Take the pictures in docs/ again (needs chromium).
+picture: $(BIN)/.ready  ## Take the pictures in docs/ again (needs chromium, and npm for diagrams).
 	$(BIN)/python docs/pictures/take.py
 	$(BIN)/python -m docs.pictures.chat
+	$(BIN)/python -m docs.pictures.draw
 	test -z "$(WAKEFUL_PHOENIX)" || $(BIN)/python -m docs.pictures.trace
 
 constraints: $(BIN)/.ready  ## Pin the newest versions that resolve together.
@@ -66,7 +72,7 @@ constraints: $(BIN)/.ready  ## Pin the newest versions that resolve together.
 		--upgrade pyproject.toml -o constraints.txt
 
 clean:  ## Remove the environment and every cache.
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build
+	rm -rf .venv site .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage dist build
 
 $(BIN)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Wakeful needs Python 3.11 or newer; set PYTHON=…")'
@@ -76,4 +82,4 @@ $(BIN)/.ready: pyproject.toml constraints.txt
 	$(BIN)/python -m compileall -q wakeful workflows activities
 	touch $@
 
-.PHONY: help demo dev test restless integration bench check format faults simulate picture constraints clean
+.PHONY: help demo dev test restless integration bench check docs format faults simulate picture constraints clean

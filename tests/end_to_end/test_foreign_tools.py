@@ -1,4 +1,4 @@
-"""TypeScript tools and a TypeScript client, from their pages alone: the code and the commands that the pages show.
+"""TypeScript tools and a client, from docs/foreign-tools.md and docs/foreign-clients.md alone: what the pages show.
 
 It needs Node.js with npm, and installs Temporal's TypeScript SDK.
 """

@@ -43,6 +43,7 @@ class Agent(Written):
     model_config = ConfigDict(arbitrary_types_allowed=True, use_attribute_docstrings=True)
 
     id: str = Field(min_length=1)
+    """Its name, by which requests, other agents and the command line call it."""
     instructions: str | InstructionsFunction = ""
     """The system prompt, or a function that writes it when a run starts."""
     description: str = ""
@@ -234,6 +235,7 @@ class Agent(Written):
 
     @property
     def plugin_ids(self) -> tuple[str, ...]:
+        """The ids of its plugins."""
         return tuple(entry if isinstance(entry, str) else entry.id for entry in self.plugins)
 
     @property
@@ -248,12 +250,15 @@ class Agent(Written):
 
     @property
     def gate_names(self) -> tuple[str, ...]:
+        """The names of its gates."""
         return tuple(entry if isinstance(entry, str) else entry.name for entry in self.gates)
 
     @property
     def mcp_names(self) -> tuple[str, ...]:
+        """The names of its MCP servers."""
         return tuple(entry if isinstance(entry, str) else entry.name for entry in self.mcp)
 
     @property
     def tool_names(self) -> tuple[str, ...]:
+        """The names of its own tools."""
         return tuple(entry if isinstance(entry, str) else entry.name for entry in self.tools)

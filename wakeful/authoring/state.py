@@ -84,6 +84,7 @@ class StateKey(Generic[T]):
 
     @property
     def key(self) -> str:
+        """Its name."""
         return self._spec.key
 
     @property

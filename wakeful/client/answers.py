@@ -66,18 +66,22 @@ class Answer(Generic[T_co]):
 
     @property
     def text(self) -> str:
+        """The answer, as the model wrote it."""
         return self.result.response
 
     @property
     def run_id(self) -> str:
+        """The run that answered."""
         return self.result.run_id
 
     @property
     def agent_id(self) -> str:
+        """The agent that answered."""
         return self.result.agent_id
 
     @property
     def status_reason(self) -> str:
+        """Why the run ended, such as `natural`."""
         return self.result.status_reason
 
     @property

@@ -92,6 +92,8 @@ def digest_arguments(arguments: JsonValue) -> str:
 
 
 class DecisionAction(StrEnum):
+    """What a decision does with a suspended call: `resume` runs it, `cancel` does not."""
+
     RESUME = "resume"
     CANCEL = "cancel"
 

@@ -25,6 +25,8 @@ class ToolCallOutcome(StrEnum):
 
 
 class RunStart(Wire):
+    """A run started, or continues after a pause."""
+
     event_type: Literal["run_start"] = "run_start"
     thread_id: str
     run_id: str
@@ -118,11 +120,15 @@ class StepEnd(Wire):
 
 
 class TextDelta(Wire):
+    """More of the model's text."""
+
     event_type: Literal["text_delta"] = "text_delta"
     delta: str
 
 
 class ReasoningDelta(Wire):
+    """More of the model's reasoning."""
+
     event_type: Literal["reasoning_delta"] = "reasoning_delta"
     delta: str
 
@@ -147,6 +153,8 @@ class ToolCallDelta(Wire):
 
 
 class ToolCallReady(Wire):
+    """The model asked for a tool call; its arguments are complete."""
+
     event_type: Literal["tool_call_ready"] = "tool_call_ready"
     id: str
     name: str
@@ -154,6 +162,8 @@ class ToolCallReady(Wire):
 
 
 class ToolCallDone(Wire):
+    """A tool call has a result, or is suspended: `outcome` says which."""
+
     event_type: Literal["tool_call_done"] = "tool_call_done"
     id: str
     message_id: str = ""
@@ -199,6 +209,8 @@ class ToolCallCancel(Wire):
 
 
 class StreamReset(Wire):
+    """Drop what was shown of the current answer or, with the reason `rewound`, every record after this number."""
+
     event_type: Literal["stream_reset"] = "stream_reset"
     reason: str
 
@@ -224,6 +236,8 @@ class ActivityDelta(Wire):
 
 
 class InferenceComplete(Wire):
+    """A model call ended: which model answered, what it used and how long it took."""
+
     event_type: Literal["inference_complete"] = "inference_complete"
     model: str
     usage: Maybe[Usage] = None

@@ -22,6 +22,8 @@ from wakeful.contract.tools import ToolDescriptor
 
 
 class StopReason(StrEnum):
+    """Why the model stopped, as its provider reports it."""
+
     END_TURN = "EndTurn"
     MAX_TOKENS = "MaxTokens"
     TOOL_USE = "ToolUse"

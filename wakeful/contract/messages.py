@@ -19,6 +19,8 @@ ID_LENGTH = 1_000
 
 
 class Role(StrEnum):
+    """Who wrote a message."""
+
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
@@ -53,6 +55,8 @@ MediaSource = Annotated[Base64Source | UrlSource, Field(discriminator="type")]
 
 
 class TextBlock(Wire):
+    """Text, as a part of a message."""
+
     type: Literal["text"] = "text"
     text: str
 

@@ -10,6 +10,8 @@ from wakeful.contract.base import Written
 
 
 class Behavior(StrEnum):
+    """What a rule does with a tool call: `ask` suspends it for a person's decision."""
+
     ALLOW = "allow"
     ASK = "ask"
     DENY = "deny"

@@ -14,6 +14,8 @@ from wakeful.contract.limits import NAME_LENGTH, cut
 
 
 class RunStatus(StrEnum):
+    """Whether a run has started, runs, waits (for decisions, tasks or a budget), or has ended."""
+
     CREATED = "created"
     RUNNING = "running"
     WAITING = "waiting"

@@ -14,6 +14,8 @@ STATE_LIMIT = 400_000
 
 
 class StateScope(StrEnum):
+    """For how long the value of a state key is kept."""
+
     RUN = "run"
     """Reset when a run starts."""
     THREAD = "thread"

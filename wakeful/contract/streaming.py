@@ -24,6 +24,8 @@ class StartPart:
 
 @dataclass(frozen=True, slots=True)
 class TextPart:
+    """More of the answer's text."""
+
     text: str
 
 
@@ -83,6 +85,7 @@ class StopPart:
 StreamPart = (
     StartPart | TextPart | ReasoningPart | CallStartPart | CallArgumentsPart | CallEndPart | UsagePart | StopPart
 )
+"""What the stream of a provider yields."""
 
 
 class PartialCall(Wire):

@@ -11,6 +11,8 @@ RESERVED_TASK_NAMES = frozenset({"parent", "self", "all", "broadcast"})
 
 
 class TaskStatus(StrEnum):
+    """How a background task is doing."""
+
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
@@ -18,6 +20,7 @@ class TaskStatus(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
+        """Whether the task has ended."""
         return self is not TaskStatus.RUNNING
 
 

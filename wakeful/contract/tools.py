@@ -172,6 +172,8 @@ class FrontendTool(Written):
 
 
 class ToolStatus(StrEnum):
+    """How a tool call ended; `pending` means that it is suspended."""
+
     SUCCESS = "success"
     PENDING = "pending"
     ERROR = "error"
@@ -208,10 +210,12 @@ class ToolResult(Wire):
 
     @classmethod
     def success(cls, tool_name: str, data: JsonValue, message: str | None = None) -> Self:
+        """A result with data."""
         return cls(tool_name=tool_name, status=ToolStatus.SUCCESS, data=data, message=message)
 
     @classmethod
     def error(cls, tool_name: str, message: str) -> Self:
+        """A failure for the model to read."""
         return cls(tool_name=tool_name, status=ToolStatus.ERROR, message=message)
 
     @classmethod
@@ -221,11 +225,13 @@ class ToolResult(Wire):
 
     @classmethod
     def error_with_code(cls, tool_name: str, code: str, message: str) -> Self:
+        """A failure with a code that programs can tell apart."""
         data: JsonValue = {"error": {"code": code, "message": message}}
         return cls(tool_name=tool_name, status=ToolStatus.ERROR, data=data, message=f"[{code}] {message}")
 
     @classmethod
     def suspended(cls, tool_name: str, ticket: SuspensionTicket | None = None, message: str | None = None) -> Self:
+        """Suspend the call until a decision."""
         return cls(tool_name=tool_name, status=ToolStatus.PENDING, suspension=ticket, message=message)
 
     @property

@@ -138,6 +138,8 @@ class QueuedPage(Wire):
 
 
 class RuleScope(StrEnum):
+    """Where a permission rule comes from, and for how long it applies."""
+
     AGENT = "agent"
     """Of the agent's own policy."""
     THREAD = "thread"
@@ -147,6 +149,8 @@ class RuleScope(StrEnum):
 
 
 class ScopedRule(Wire):
+    """A permission rule and its scope."""
+
     rule: Rule
     scope: RuleScope
 

@@ -154,6 +154,7 @@ class Registry:
 
     @property
     def lifespan(self) -> Lifespan | None:
+        """What every worker enters when it starts, if given."""
         return self._now.parts.get("lifespan")
 
     @property
@@ -174,30 +175,37 @@ class Registry:
 
     @property
     def tools(self) -> Mapping[str, Tool]:
+        """The tools that agents can list by name."""
         return self._now.content.tools
 
     @property
     def gates(self) -> Mapping[str, Gate]:
+        """The gates that agents can list by name."""
         return self._now.content.gates
 
     @property
     def plugins(self) -> Mapping[str, AnyPlugin]:
+        """The plugins that agents can list by id."""
         return self._now.content.plugins
 
     @property
     def mcp_servers(self) -> Mapping[str, McpServer]:
+        """The MCP servers, by name."""
         return self._now.content.mcp_servers
 
     @property
     def models(self) -> Mapping[str, ModelSource]:
+        """The models, by id."""
         return self._now.content.models
 
     @property
     def providers(self) -> Mapping[str, AnyProvider | ProviderFactory]:
+        """The providers, by name."""
         return self._now.content.providers
 
     @property
     def inference_queues(self) -> Mapping[str, str]:
+        """The task queue of each model that has one of its own."""
         return self._now.content.inference_queues
 
     @property
@@ -227,6 +235,7 @@ class Registry:
         return self._now.content.undiscovered
 
     def snapshot(self) -> RegistrySnapshot:
+        """The ids of everything that the current version has."""
         now = self._now
         return RegistrySnapshot(
             version=now.version,

@@ -64,6 +64,8 @@ class DeferRule(BaseModel):
 
 
 class DeferredToolsSettings(BaseModel):
+    """Which tools are deferred, and for how long a tool that was found is shown."""
+
     rules: tuple[DeferRule, ...] = ()
     """The first rule that matches a tool counts."""
     keep: int = Field(default=10, ge=0)

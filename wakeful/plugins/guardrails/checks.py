@@ -37,6 +37,7 @@ class RewriteText:
 
 
 TextRuling = AllowText | BlockText | RewriteText
+"""What a check decides about a text."""
 TextCheck = Callable[[str], TextRuling | Awaitable[TextRuling | None] | None]
 """A function of the text, sync or async; None leaves the decision to the next check."""
 

@@ -31,6 +31,8 @@ CACHED_RULINGS = 2048
 
 
 class GuardrailsSettings(BaseModel):
+    """What an agent adds to the checks of its guardrails."""
+
     input: tuple[GuardRule, ...] = ()
     """Rules for what users write, after the plugin's own checks."""
     output: tuple[GuardRule, ...] = ()

@@ -101,6 +101,8 @@ class ReminderRule(Frozen):
 
 
 class ReminderSettings(BaseModel):
+    """What an agent adds to the rules of its reminders."""
+
     rules: tuple[ReminderRule, ...] = ()
     """In addition to the rules of the plugin's constructor."""
 

@@ -39,6 +39,8 @@ USAGE = (
 
 
 class SkillsSettings(BaseModel):
+    """What an agent may do with its skills."""
+
     allow_scripts: bool = False
     """Whether the model may run the scripts of skills, as processes on the worker."""
 

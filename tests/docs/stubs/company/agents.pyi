@@ -1,0 +1,3 @@
+from wakeful import Registry
+
+registry: Registry
