@@ -13,7 +13,8 @@ BOUND_SECONDS = 60
 
 
 async def until(client: Client, thread_id: str, met: Callable[[StatusView], bool]) -> StatusView:
-    """Ask for the status until `met` likes it."""
+    """Ask for the status until `met` likes it: often at first, and less often while the run takes long."""
+    pause = 0.02
     async with asyncio.timeout(BOUND_SECONDS):
         while True:
             # A sub-agent has its name a moment before the server has started it, and before a worker has; and on a busy
@@ -21,7 +22,8 @@ async def until(client: Client, thread_id: str, met: Callable[[StatusView], bool
             with contextlib.suppress(ThreadNotFound, NotStarted, NoAnswer):
                 if met(view := await client.status(thread_id)):
                     return view
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(pause)
+            pause = min(1.5 * pause, 0.1)
 
 
 async def until_status(client: Client, thread_id: str, status: RunStatus) -> StatusView:

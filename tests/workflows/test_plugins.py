@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client as TemporalClient
 
@@ -122,12 +121,11 @@ def version(number: int) -> Registry:
     return Registry(agents=[agent], models={"m": Echo()})
 
 
-@pytest.mark.parametrize("runs", [20])
 async def test_a_change_of_everything_leaves_sleeping_runs_as_they_were(
-    temporal: TemporalClient, thread_id: str, runs: int
+    temporal: TemporalClient, thread_id: str
 ) -> None:
-    """I-12: twenty runs asleep between two steps, a deploy, a restart: all complete, each with its pinned agent."""
-    threads = [f"{thread_id}-{number}" for number in range(runs)]
+    """I-12: runs asleep between two steps, a deploy, a restart: all complete, each with its pinned agent."""
+    threads = [f"{thread_id}-{number}" for number in range(5)]
     async with served(temporal, version(1), "changing") as client:
         await asyncio.gather(*(client.start("a", "go", thread_id=thread) for thread in threads))
         for thread in threads:

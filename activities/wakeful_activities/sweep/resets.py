@@ -12,6 +12,8 @@ executions that were reset or started over.
 from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime, timedelta
 
+from temporalio.api.workflow.v1 import WorkflowExecutionInfo
+from temporalio.api.workflowservice.v1 import ListWorkflowExecutionsRequest
 from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -38,6 +40,9 @@ FIRST_LOOKBACK = timedelta(hours=1)
 """How far back a worker's first round looks for new executions."""
 OVERLAP = timedelta(minutes=1)
 """How far rounds overlap: visibility lists lag behind."""
+
+PAGE_SIZE = 1000
+"""Executions that one list request returns."""
 
 LONGEST_WAIT = timedelta(days=1)
 """How long the sweep waits for a thread that does not answer."""
@@ -99,41 +104,58 @@ class ResetSweep:
     async def _find_resets(self) -> dict[str, datetime]:
         """Threads whose newest execution continues a closed one that could not pass everything on."""
         now = self._now()
-        started = await self._list(f"{self._scope} AND StartTime > '{self._since.isoformat()}'")
-        new = [execution for execution in started if execution.run_id not in self._seen]
-        closed = await self._closed_before(new)
+        started = await self._started()
+        new = [listed for run_id, listed in started.items() if run_id not in self._seen]
+        closed = await self._closed_before({listed.execution.workflow_id for listed in new})
         found: dict[str, datetime] = {}
-        for execution in new:
-            before = [each for each in closed.get(execution.id, ()) if _precedes(each, execution)]
-            if before and await self._has_lost_signals(execution, max(before, key=lambda each: each.start_time)):
-                found[execution.id] = max(execution.start_time, found.get(execution.id, execution.start_time))
-        self._seen, self._since = {execution.run_id for execution in started}, now - OVERLAP
+        for listed in new:
+            thread_id, at = listed.execution.workflow_id, _start_of(listed)
+            before = [each for each in closed.get(thread_id, ()) if _precedes(each, listed)]
+            if before and await self._has_lost_signals(listed, max(before, key=lambda each: each.start_time)):
+                found[thread_id] = max(at, found.get(thread_id, at))
+        self._seen, self._since = set(started), now - OVERLAP
         return found
 
-    async def _closed_before(self, started: Iterable[WorkflowExecution]) -> dict[str, list[WorkflowExecution]]:
+    async def _started(self) -> dict[str, WorkflowExecutionInfo]:
+        """The executions that have started since the last round, by run id, as the server lists them.
+
+        Because rounds overlap, few of them are new: to decode the search attributes of all would take most of a round.
+        """
+        query = f"{self._scope} AND StartTime > '{self._since.isoformat()}'"
+        request = ListWorkflowExecutionsRequest(namespace=self._client.namespace, query=query, page_size=PAGE_SIZE)
+        started: dict[str, WorkflowExecutionInfo] = {}
+        while True:
+            page = await self._client.workflow_service.list_workflow_executions(request, retry=True)
+            started |= {listed.execution.run_id: listed for listed in page.executions}
+            if not page.next_page_token:
+                return started
+            request.next_page_token = page.next_page_token
+
+    async def _closed_before(self, thread_ids: Iterable[str]) -> dict[str, list[WorkflowExecution]]:
         """The closed executions of these threads, but for those that continued as new: a new thread has none."""
         closed: dict[str, list[WorkflowExecution]] = {}
-        for condition in any_of("WorkflowId", sorted({execution.id for execution in started})):
+        for condition in any_of("WorkflowId", sorted(thread_ids)):
             for execution in await self._list(f"{condition} AND {_CLOSED_QUERY}"):
                 closed.setdefault(execution.id, []).append(execution)
         return closed
 
-    async def _has_lost_signals(self, execution: WorkflowExecution, before: WorkflowExecution) -> bool:
+    async def _has_lost_signals(self, listed: WorkflowExecutionInfo, before: WorkflowExecution) -> bool:
         """Whether the execution may not have been sent all that the one before it was sent, or would have been."""
         if was_closed_from_outside(before):
             return True
-        memo = execution.raw_info.memo.fields
+        memo = listed.memo.fields
         woken_from = await Payloads(self._client.data_converter).text(memo.get(names.MEMO_WOKEN_FROM))
         # A thread that had ended and was woken has everything: the end of a task would have woken it.
-        return woken_from != before.run_id and await self._was_reset(execution)
+        return woken_from != before.run_id and await self._was_reset(listed)
 
-    async def _was_reset(self, execution: WorkflowExecution) -> bool:
+    async def _was_reset(self, listed: WorkflowExecutionInfo) -> bool:
         """Whether the execution's first event says that its history was copied."""
-        handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)
+        run_id = listed.execution.run_id
+        handle = self._client.get_workflow_handle(listed.execution.workflow_id, run_id=run_id)
         try:
             async for event in handle.fetch_history_events(page_size=1):
                 started = event.workflow_execution_started_event_attributes
-                return started.original_execution_run_id not in ("", execution.run_id)
+                return started.original_execution_run_id not in ("", run_id)
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
@@ -176,5 +198,9 @@ class ResetSweep:
         return [execution async for execution in self._client.list_workflows(query)]
 
 
-def _precedes(closed: WorkflowExecution, execution: WorkflowExecution) -> bool:
-    return closed.run_id != execution.run_id and closed.start_time <= execution.start_time
+def _start_of(listed: WorkflowExecutionInfo) -> datetime:
+    return listed.start_time.ToDatetime(UTC)
+
+
+def _precedes(closed: WorkflowExecution, listed: WorkflowExecutionInfo) -> bool:
+    return closed.run_id != listed.execution.run_id and closed.start_time <= _start_of(listed)

@@ -88,10 +88,6 @@ def test_every_edge_of_the_table_is_taken(monkeypatch: pytest.MonkeyPatch) -> No
         taken.add((before, after))
 
     monkeypatch.setattr(state, "check_stage", check)
-    for seed in range(400):
-        world = World(Random(seed))
-        world.make_moves()
-        world.finish_all_work()
     for scenario in (
         cancel_while_handing_off,
         cancel_while_waiting_for_a_grant,
@@ -101,6 +97,12 @@ def test_every_edge_of_the_table_is_taken(monkeypatch: pytest.MonkeyPatch) -> No
     ):
         scenario()
     edges = {(before, after) for before, follows in STAGE_EDGES.items() for after in follows}
+    for seed in range(400):
+        if edges <= taken:
+            break
+        world = World(Random(seed))
+        world.make_moves()
+        world.finish_all_work()
     assert edges - taken == set()
 
 

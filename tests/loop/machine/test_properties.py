@@ -1,6 +1,6 @@
 """The invariants hold in random histories: facts in any order, with failures, repeats, cancels and late arrivals.
 
-`make test` checks 1,000 histories and `make faults` 10,000; to check more, set `WAKEFUL_HISTORIES` and run pytest on
+`make test` checks 500 histories and `make faults` 10,000; to check more, set `WAKEFUL_HISTORIES` and run pytest on
 this file. A failure names the seed of its history, and `World(Random(seed))` generates that history again.
 """
 
@@ -16,7 +16,7 @@ from wakeful.contract.runs import RunStatus
 from wakeful.loop.machine.facts import CancelRequested
 from wakeful.loop.machine.stages import Done
 
-HISTORIES = int(os.environ.get("WAKEFUL_HISTORIES", "1000"))
+HISTORIES = int(os.environ.get("WAKEFUL_HISTORIES", "500"))
 SHARES = 10
 
 
@@ -32,7 +32,7 @@ def test_the_invariants_hold_in_random_histories(share: int) -> None:
 
 
 @pytest.mark.no_cover
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.randoms(use_true_random=False))
 def test_hypothesis_finds_no_history_that_breaks_an_invariant(random: Random) -> None:
     """Hypothesis makes the random choices, so that it can shrink a history that fails."""

@@ -77,8 +77,8 @@ def test_a_refused_message_is_accepted_once_there_is_room() -> None:
 
 def test_so_many_messages_can_wait() -> None:
     driver = awaiting_decisions()
-    for number in range(WAITING_COUNT + 1):
-        driver.submit(f"m{number}")
+    driver.submit(*(f"m{number}" for number in range(WAITING_COUNT)))
+    driver.submit("one more")
     assert (len(driver.thread.queued), len(driver.refusal_reasons)) == (WAITING_COUNT, 1)
 
 
@@ -118,9 +118,8 @@ def test_mail_for_which_there_is_no_room_goes_back_to_its_sender() -> None:
 
 def test_an_event_of_a_task_for_which_there_is_no_room_is_refused() -> None:
     driver = with_tasks(spawn_call("c1"))
-    send(driver, "m1", MESSAGE_LIMIT - 10)
-    for number in range(WAITING_COUNT):
-        driver.submit(f"n{number}")
+    driver.submit(*(f"m{number}" for number in range(WAITING_COUNT)))
+    assert not driver.refusal_reasons
     driver.feed(task_event("bg_0"))
     assert driver.thread.refusals[-1].signal == "deliver"
 
