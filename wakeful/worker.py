@@ -61,6 +61,7 @@ from wakeful_activities import (
 )
 from wakeful_activities.a2a.push import PushActivity
 from wakeful_activities.a2a.task_news import TaskNews
+from wakeful_activities.blocked_loop import warning_of_blocked_loop
 from wakeful_activities.heartbeats import INTERVAL_SECONDS, LIVE_INTERVAL_SECONDS, HeartbeatIntervals
 from wakeful_activities.history_cache import MAX_CACHED_BYTES
 from wakeful_activities.hooks.gates import Gates
@@ -298,6 +299,7 @@ class WorkerParts:
             if settings.min_retention is not None:
                 await warn_of_short_retention(self._client, settings.min_retention)
             async with (
+                warning_of_blocked_loop(),
                 serving_health(settings.health_port, health.checks, host=settings.health_host),
                 self._sources_refreshing(),
                 self._news.running(),

@@ -90,6 +90,7 @@ class ResolveActivity:
         return Resolution(
             agent=None if agent.digest() == input.known else agent,
             search_attributes=self.search_attributes,
+            unpriced=self._registry.unpriced(agent),
             budget=self._budget,
             revision=min(REVISION, input.revision),
         )

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from wakeful.registry.dependencies import Dependencies
+from wakeful_activities.blocked_loop import running_in_loop
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -58,7 +59,7 @@ class UserCode:
 
     async def call(self, name: str, function: Callable[[A], Any], argument: A) -> Any:
         """Call a function with one argument: an async one in the event loop, a sync one in a thread."""
-        with contained():
+        with contained(), running_in_loop(name):
             if inspect.iscoroutinefunction(function):
                 returned: object = function(argument)
             else:

@@ -36,18 +36,47 @@ def address(temporal: TemporalClient) -> str:
     return temporal.service_client.config.target_host
 
 
-async def test_run_prints_what_happens_and_the_answer(client: Client, address: str) -> None:
-    ran = await wakeful("run", "tester", "add", address=address)
-    assert ran.code == 0, ran.err
-    assert ran.out.splitlines() == [
-        "· thinking",
+async def test_run_prints_the_answer_on_stdout_and_what_happens_on_stderr(
+    client: Client, address: str, thread_id: str
+) -> None:
+    ran = await wakeful("run", "tester", "add", "--thread", thread_id, address=address)
+    assert (ran.code, ran.out) == (0, "the sum is 5\n")
+    assert ran.err.splitlines() == [
+        f"thread {thread_id}",
         "→ add(a=2, b=3)",
         "✓ add: 5",
-        "· thinking",
         "  the sum is 5",
         "■ natural",
-        "the sum is 5",
     ]
+
+
+async def test_run_without_waiting_prints_the_thread_and_how_to_follow_it(
+    temporal: TemporalClient, address: str, thread_id: str
+) -> None:
+    """No worker takes the run: the command would wait for ever."""
+    command = ("run", "tester", "hi", "--no-wait", "--task-queue", thread_id)
+    ran = await wakeful(*command, "--thread", thread_id, address=address)
+    assert (ran.code, ran.out, ran.err) == (0, f"{thread_id}\n", f"follow it:  wakeful watch {thread_id}\n")
+    printed = await wakeful(*command, "--thread", f"{thread_id}-2", "--json", address=address)
+    assert (printed.code, json.loads(printed.out)) == (0, {"thread_id": f"{thread_id}-2"}), printed.err
+    for started in (thread_id, f"{thread_id}-2"):
+        await temporal.get_workflow_handle(started).terminate()
+
+
+async def test_ctrl_c_stops_following_a_run_which_continues(client: Client, address: str, thread_id: str) -> None:
+    command = ("run", "tester", "approve", "--thread", thread_id)
+    async with (
+        running(*command, address=address, errors=asyncio.subprocess.PIPE) as program,
+        asyncio.timeout(BOUND_SECONDS),
+    ):
+        assert program.stderr is not None
+        while b"deny:" not in await program.stderr.readline():
+            pass
+        program.send_signal(signal.SIGINT)
+        out, err = await program.communicate()
+    assert (program.returncode, out, err.decode()) == (130, b"", f"the run continues:  wakeful watch {thread_id}\n")
+    await client.decide(thread_id, "1-1", "resume", result=True)
+    assert (await client.result(thread_id)).status_reason == "natural"
 
 
 @pytest.mark.parametrize(
@@ -80,6 +109,15 @@ async def test_a_budget_goes_with_the_run(client: Client, address: str, thread_i
     assert json.loads(request.data)["budget"] == {"tokens": 100_000, "seconds": 600.0}
     wrong = await wakeful("run", "tester", "hi", "--budget-turns", "-1", address=address)
     assert (wrong.code, "--budget-turns" in wrong.err) == (2, True)
+
+
+async def test_a_cost_budget_that_could_not_limit_the_run_ends_it_with_the_reason(client: Client, address: str) -> None:
+    ran = await wakeful("run", "tester", "hi", "--budget-cost", "1", address=address)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.splitlines()[-1] == (
+        "wakeful: the run ended as error:the run has a cost budget, which cannot limit agent 'tester': these models have "
+        "no price: 'default'; set prices in the registry, or limit tokens instead"
+    )
 
 
 async def test_tenant_user_and_metadata_go_with_the_run(client: Client, address: str, thread_id: str) -> None:
@@ -125,8 +163,9 @@ async def test_a_run_that_was_stopped_says_why(client: Client, address: str, thr
 
 
 async def test_a_suspended_run_is_shown_decided_and_read(client: Client, address: str, thread_id: str) -> None:
-    ran = await wakeful("run", "tester", "approve", "--thread", thread_id, "--no-wait", address=address)
-    assert "waits for a decision: May I launch?" in ran.out
+    ran = await wakeful("run", "tester", "approve", "--thread", thread_id, "--until-suspended", address=address)
+    assert (ran.code, ran.out) == (0, "")
+    assert "waits for a decision: May I launch?" in ran.err.splitlines()
     status = await wakeful("status", thread_id, address=address)
     assert f"  approve:  wakeful approve {thread_id}/1-1" in status.out.splitlines()
     answer = ["--result", '{"ok": true}', "--reason", "fine"]

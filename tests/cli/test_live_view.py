@@ -80,9 +80,9 @@ def done(name: str, data: str, id: str = "c1") -> ToolCallDone:
     return ToolCallDone(id=id, result=ToolResult.success(name, data), outcome=ToolCallOutcome.SUCCEEDED)
 
 
-def test_an_answer_is_written_as_it_arrives_and_replaces_thinking(screen: Emulated) -> None:
+def test_an_answer_is_written_as_it_arrives_and_ends_the_wait_for_the_model(screen: Emulated) -> None:
     screen.show(StepStart(message_id="m"))
-    assert screen.lines == ["· thinking"]
+    assert screen.lines == ["· waiting for the model"]
     screen.show(ReasoningDelta(delta="Hm, "), ReasoningDelta(delta="well."), provisional=True)
     screen.show(TextDelta(delta="One "), TextDelta(delta="two"), provisional=True)
     assert screen.lines == ["Hm, well.", "", "One two"]
@@ -162,6 +162,8 @@ def test_a_call_shows_its_result_after_its_decision(
 def test_a_folded_sub_agent_is_one_line_until_it_ends(screen: Emulated, end: RunFinish | ErrorEvent) -> None:
     child = ("t/helper-1",)
     screen.show(StepStart(message_id="m"), path=child)
+    assert screen.lines == ["  · helper: waiting for its model"]
+    screen.show(ReasoningDelta(delta="Hm."), path=child, provisional=True)
     assert screen.lines == ["  · helper: thinking"]
     screen.show(TextDelta(delta="I look\n"), TextDelta(delta="around"), path=child, provisional=True)
     assert screen.lines == ["  · helper: I look around"]

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -30,7 +31,7 @@ async def test_a_run_that_has_ended_is_shown_from_its_start_or_from_any_event_on
     whole = await wakeful("watch", thread_id, address=address)
     assert (whole.code, whole.out.splitlines()) == (
         0,
-        ["> add", "· thinking", "→ add(a=2, b=3)", "✓ add: 5", "· thinking", "  the sum is 5", "■ natural"],
+        ["> add", "→ add(a=2, b=3)", "✓ add: 5", "  the sum is 5", "■ natural"],
     )
     stored = [record.model_dump(mode="json") async for record in client.watch(thread_id)]
     printed = [
@@ -94,7 +95,7 @@ async def test_sub_agents_are_printed_under_their_paths(
     async with terminal("watch", thread_id, "--descendants", TEMPORAL_ADDRESS=address) as seen:
         assert await seen.ended() == 0
         shown = await seen.until("■ natural")
-        assert f"  {child}\n  > Help.\n  · thinking\n    I have helped.\n" in shown
+        assert f"  {child}\n  > Help.\n    I have helped.\n" in shown
 
 
 async def test_a_watched_answer_is_seen_before_it_is_whole(
@@ -123,6 +124,30 @@ async def test_a_run_at_a_terminal_is_live_and_prints_its_answer_once(
         assert await seen.ended() == 0
         shown = await seen.until("■ natural")
         assert shown.count("Once upon a time there was a worker.") == 1
+
+
+async def test_a_run_whose_answer_is_captured_shows_its_events_on_the_terminal(
+    address: str, talkers: Client, provider: FakeProvider, thread_id: str, tmp_path: Path
+) -> None:
+    """As `answer=$(wakeful run …)` captures it."""
+    rest = asyncio.Event()
+    provider.will(Answer("Once upon a time there was a worker.", chunk=4, faults=(Hold(3, rest),)))
+    command = ("run", AGENT, "Tell.", "--thread", thread_id, "--task-queue", QUEUE)
+    captured = tmp_path / "answer"
+    async with terminal(*command, out=captured, TEMPORAL_ADDRESS=address) as seen:
+        await seen.until("Once upon a")
+        rest.set()
+        assert await seen.ended() == 0
+        await seen.until("■ natural")
+    assert captured.read_text() == "Once upon a time there was a worker.\n"
+
+
+async def test_only_a_model_that_reasons_is_shown_thinking(
+    address: str, talkers: Client, provider: FakeProvider, thread_id: str
+) -> None:
+    provider.will(Answer("Seven.", reasoning="Five and two."))
+    ran = await wakeful("run", AGENT, "Add.", "--thread", thread_id, "--task-queue", QUEUE, address=address)
+    assert (ran.out, ran.err.splitlines()[1:]) == ("Seven.\n", ["· thinking: Five and two.", "  Seven.", "■ natural"])
 
 
 @pytest.mark.integration

@@ -6,10 +6,12 @@ import os
 import re
 import shlex
 import sys
+from functools import partial
 
 import pytest
 
-from tests.support.processes import ROOT, dev_process, wakeful
+from tests.support.processes import ROOT, dev_process
+from tests.support.terminal import Terminal, terminal
 from wakeful.connection import temporal_command
 
 README = (ROOT / "README.md").read_text()
@@ -41,12 +43,17 @@ async def test_hello_world_prints_what_is_shown() -> None:
     assert await output([sys.executable, "examples/hello.py"]) == transcript("python examples/hello.py")
 
 
-async def test_the_approval_prints_what_is_shown() -> None:
+async def test_the_approval_shows_at_a_terminal_what_is_shown() -> None:
     async with dev_process("--app", "examples/shop.py:registry") as where:
         for command in ("wakeful run buyer", "wakeful approve restock/1-1", "wakeful show restock"):
             (line,) = [line for line in README.splitlines() if line.startswith(f"$ {command}")]
-            ran = await wakeful(*shlex.split(line)[2:], address=where["address"])
-            assert (ran.code, ran.out) == (0, transcript(command)), ran.err
+            async with terminal(*shlex.split(line)[2:], TEMPORAL_ADDRESS=where["address"]) as seen:
+                assert await seen.ended() == 0, seen.text
+                await seen.until(partial(shows_only, transcript(command)))
+
+
+def shows_only(text: str, seen: Terminal) -> bool:
+    return f"{seen.text}\n" == text
 
 
 async def test_the_temporal_commands_run_and_resume_an_agent() -> None:

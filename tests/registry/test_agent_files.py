@@ -16,6 +16,7 @@ from wakeful import (
     ConfigurationError,
     GateCall,
     McpServer,
+    Price,
     Registry,
     Secret,
     ToolMode,
@@ -106,7 +107,8 @@ def test_every_field_that_is_data_can_be_written_in_a_file(tmp_path: Path) -> No
         [agent.helper]
         """,
     )
-    parts = Registry(tools=[look], gates=[careful], plugins=[Audit()], models={"main": "openai/big"})
+    prices = {"main": Price(input=1, output=2), "default": Price(input=0, output=0)}
+    parts = Registry(tools=[look], gates=[careful], plugins=[Audit()], models={"main": "openai/big"}, prices=prices)
     registry = parts.copy(agent_files=[tmp_path])
     assert dict(registry.agents["clerk"]) == dict(
         Agent.model_validate(

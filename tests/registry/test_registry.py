@@ -22,6 +22,7 @@ from wakeful.authoring.plugin import Plugin
 from wakeful.authoring.profiles import ProfileKey
 from wakeful.contract.agents import ModelBinding
 from wakeful.contract.context import ContextPolicy
+from wakeful.contract.remote import Endpoint
 from wakeful.contract.stopping import ContentMatch, LoopDetection, MaxRounds, StopCondition, Timeout
 from wakeful.registry.registry import RegistrySnapshot, default_model
 
@@ -257,7 +258,8 @@ def test_a_plain_function_is_not_a_gate() -> None:
 
 def test_limits_are_resolved_with_the_agent() -> None:
     limited = Agent(id="a", budget=Budget(cost=2), max_depth=2, delegate_timeout=60, expire_after=3600)
-    registry = Registry(agents=[limited, Agent(id="b", budget=Budget()), Agent(id="c")])
+    agents = [limited, Agent(id="b", budget=Budget()), Agent(id="c")]
+    registry = Registry(agents=agents, prices={"default": Price(input=1, output=2)})
     resolved = registry.resolve("a")
     assert (resolved.budget, resolved.max_depth, resolved.delegate_timeout_seconds) == (Budget(cost=2), 2, 60)
     assert resolved.expire_after_seconds == 3600
@@ -276,6 +278,49 @@ def test_prices_must_be_for_registered_models() -> None:
     with pytest.raises(ConfigurationError) as error:
         Registry(agents=[], models={"m": "openai/big"}, prices={"m": PRICE, "n": PRICE, "default": PRICE})
     assert error.value.problems == ("prices has the unknown model 'n'; registered: default, m",)
+
+
+def test_a_cost_budget_needs_the_price_of_every_model_that_it_covers() -> None:
+    """Of the agent, its fallbacks and its summaries, and of agents that share the budget, however far down."""
+    models = {"big": "openai/big", "small": "openai/small", "sum": "openai/sum", "free": "openai/free"}
+    context = ContextPolicy(max_context_tokens=50_000, summary_model="sum")
+    lead = Agent(
+        id="lead", model="big", fallbacks=["small"], context=context, budget=Budget(cost=1), delegates=["clerk"]
+    )
+    others = [
+        Agent(id="clerk", model="big", handoffs=["expert", "lead"]),
+        Agent(id="expert", model="free"),
+        Agent(id="alone", model="free", budget=Budget(tokens=1)),
+    ]
+    with pytest.raises(ConfigurationError) as error:
+        Registry(agents=[lead, *others], models=models, prices={"big": PRICE})
+    remedy = "has no price: set Registry(prices={{{!r}: Price(input=…, output=…)}}), or limit tokens instead".format
+    assert error.value.problems == (
+        f"agent 'lead' has a cost budget, and model 'small' {remedy('small')}",
+        f"agent 'lead' has a cost budget, and model 'sum' {remedy('sum')}",
+        f"agent 'lead' has a cost budget, and model 'free' of agent 'expert', which shares the budget, "
+        f"{remedy('free')}",
+    )
+    Registry(agents=[lead, *others], models=models, prices=dict.fromkeys(models, PRICE))
+
+
+def test_the_models_without_a_price_that_a_run_may_call_are_known() -> None:
+    context = ContextPolicy(max_context_tokens=50_000, summary_model="sum")
+    agent = Agent(id="a", model="big", fallbacks=["small", "big"], context=context)
+    models = {"big": "openai/big", "small": "openai/small", "sum": "openai/sum"}
+    free = Registry(agents=[agent], models=models)
+    priced = Registry(agents=[agent], models=models, prices={"big": PRICE, "sum": PRICE})
+    assert (free.unpriced(free.resolve("a")), priced.unpriced(priced.resolve("a"))) == (
+        ("big", "small", "sum"),
+        ("small",),
+    )
+
+
+def test_what_a_remote_agent_costs_is_not_asked() -> None:
+    remote = Agent(id="far", endpoint=Endpoint(url="https://example.org"))
+    lead = Agent(id="lead", budget=Budget(cost=1), delegates=["far"])
+    registry = Registry(agents=[lead, remote], prices={"default": PRICE})
+    assert registry.unpriced(registry.resolve("far")) == ()
 
 
 PRICE = Price(input=1, output=2)

@@ -12,6 +12,7 @@ import struct
 import termios
 import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pyte
 
@@ -109,13 +110,18 @@ class Terminal:
 
 
 @contextlib.asynccontextmanager
-async def terminal(*args: str, **environ: str) -> AsyncIterator[Terminal]:
-    """Run the `wakeful` command in a terminal of its own. It is killed in the end, if it still runs."""
+async def terminal(*args: str, out: Path | None = None, **environ: str) -> AsyncIterator[Terminal]:
+    """Run the `wakeful` command in a terminal of its own. It is killed in the end, if it still runs.
+
+    Args:
+        out: a file for its standard output, as a shell redirects it.
+    """
     near, far = pty.openpty()
     fcntl.ioctl(far, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
     env = {**plain, "TERM": "xterm-256color", **environ}
-    shown = Terminal(near, Program(args, env, os.dup(far), os.dup(far), far))
+    stdout = os.dup(far) if out is None else os.open(out, os.O_WRONLY | os.O_CREAT)
+    shown = Terminal(near, Program(args, env, os.dup(far), stdout, far))
     try:
         yield shown
     finally:

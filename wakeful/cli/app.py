@@ -8,7 +8,7 @@ second; `tests/cli/test_startup.py` pins what is imported.
 import gc
 import importlib
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -45,7 +45,7 @@ SECTIONS = {
         "watch": "Show the events of a thread, live, until it ends.",
         "tree": "Show a thread with all its sub-agents and background tasks.",
         "why": "Explain why a thread is not making progress.",
-        "agents": "List your agents, and those of other services, with their tools.",
+        "agents": "List your agents and those of other services, with their tools.",
     },
     "Branch": {
         "fork": "Start a new thread from a step of another.",
@@ -60,7 +60,7 @@ SECTIONS = {
         "undelivered": "List messages between agents that were not delivered.",
         "replay": "Replay histories on the installed code, before a deploy.",
         "mcp": "Serve agents as MCP tools, and try MCP servers.",
-        "doctor": "Check the installation, from Temporal to the models, and say what to do.",
+        "doctor": "Check the installation, from Temporal to the models.",
     },
 }
 """Every command with its help in one line. Its module in `commands/` and its function have its name."""
@@ -142,6 +142,23 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        from importlib.metadata import version
+
+        print(f"wakeful {version('wakeful')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Options of `wakeful` itself."""
 
 
 def _placeholder() -> None:

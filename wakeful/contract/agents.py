@@ -214,6 +214,8 @@ class Resolution(Wire):
     """Absent if it is the one that the lookup names as known."""
     search_attributes: Few[tuple[str, ...]] = ()
     """Those of our search attributes that the namespace has; one that it lacks would leave the run stuck."""
+    unpriced: Few[tuple[str, ...]] = ()
+    """The agent's models that have no price: a budget could not limit what they cost."""
     budget: HistoryBudget = HistoryBudget()
     revision: int = 1
     """The revision of the loop that the run is pinned to."""

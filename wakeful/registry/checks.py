@@ -36,6 +36,7 @@ from wakeful.registry.content import (
 )
 from wakeful.registry.located_files import Problem, SourceLocation
 from wakeful.registry.plugin_bindings import declared_keys, plugin_problems, usage_problems
+from wakeful.registry.price_checks import price_problems
 from wakeful.registry.remote_agents import remote_problems
 from wakeful.registry.runtime_tools import NamedAgent, runtime_tools, subagent_problems
 
@@ -226,6 +227,7 @@ def _usage_problems(agents: Sequence[Agent], known: RegistryContent, *, all_are_
         yield from _plugin_usage_problems(agent, known)
         yield from _tool_choice_problems(agent, known)
         yield from _stop_problems(agent)
+        yield from price_problems(agent, known)
 
 
 def _name_problems(agent: Agent, known: RegistryContent) -> Iterator[Problem]:

@@ -90,7 +90,7 @@ class Registry:
         mcp_servers: MCP servers that agents refer to by name.
         inference_queues: task queues for the calls of models, by the model's id in `models`, which workers serve alone
             (`WorkerSettings.inference_queue`). The calls of other models are on the task queue of their run.
-        prices: what models cost, by their id in `models`; a budget's `cost` counts only models with a price.
+        prices: what models cost, by their id in `models`; a budget's `cost` needs a price of every model that counts.
         profile_keys: the keys that tools and hooks use with `ctx.profiles`.
         lifespan: returns an async context manager, which a worker enters when it starts and exits when it has stopped.
             Tools, gates, hooks and dynamic instructions receive its value as `deps`.
@@ -424,6 +424,13 @@ class Registry:
         content, retired = self._now.content, self._now.retired
         own = content.price(binding) or retired.price(binding)
         return own or content.prices.get(binding.id) or retired.price_of_id(binding.id)
+
+    def unpriced(self, agent: ResolvedAgent) -> tuple[str, ...]:
+        """The models without a price that a run of the agent may call; what another service charges is not known."""
+        if agent.endpoint is not None:
+            return ()
+        models = [agent.model, *agent.fallbacks, *([agent.summary_model] if agent.summary_model else [])]
+        return tuple(dict.fromkeys(model.id for model in models if self.price(model) is None))
 
     def output_check(self, resolved: ResolvedAgent) -> Callable[[JsonValue], str | None] | None:
         """A check of answers against the agent's output type, beyond its JSON schema, if it still has that type."""

@@ -396,7 +396,7 @@ class Activities:
                 self.agent = resolution.agent or self.agent
                 if self.agent is None:
                     raise ValueError("it has no agent")
-                return AgentResolved(command.id, self.agent, resolution.revision)
+                return AgentResolved(command.id, self.agent, resolution.revision, resolution.unpriced)
             case Infer():
                 return InferenceReturned(command.id, _decoded(returned, ModelResponse))
             case Compact():

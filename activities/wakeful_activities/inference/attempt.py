@@ -14,6 +14,7 @@ from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
 from wakeful.contract.missing import Missing
 from wakeful.contract.model_settings import ReasoningEffort
 from wakeful.contract.streaming import Outage, StreamCheckpoint, StreamPart
+from wakeful_activities.blocked_loop import running_in_loop
 from wakeful_activities.heartbeats import Heartbeats
 from wakeful_activities.inference.call_ids import with_own_ids, with_provider_ids
 from wakeful_activities.inference.chat_telemetry import ChatTelemetry
@@ -129,7 +130,7 @@ async def call_provider(
         text = stream.earlier.text if stream.earlier else ""
         continued = continuing(request, text)
         try:
-            with contained():
+            with contained(), running_in_loop(f"provider of model {request.model}"):
                 if streams(provider):
                     response = await _streamed(provider, model, continued, policy, stream, beats)
                 else:

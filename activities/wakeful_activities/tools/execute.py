@@ -28,6 +28,7 @@ from wakeful.telemetry.log_causes import log_failure
 from wakeful.telemetry.log_fields import add_fields
 from wakeful.telemetry.telemetry import OFF, Telemetry
 from wakeful.telemetry.tracing import error_type
+from wakeful_activities.blocked_loop import running_in_loop
 from wakeful_activities.heartbeats import HeartbeatIntervals, Heartbeats, heartbeating
 from wakeful_activities.history_cache import HistoryCache
 from wakeful_activities.hooks.gates import Gates
@@ -214,7 +215,7 @@ class ToolActivity:
     async def _call_function(self, tool: Tool, arguments: Mapping[str, Any], call: "_Call") -> Any:
         """Run the user's code: an async tool in the event loop, a sync one in a thread."""
         if tool.is_async:
-            with contained():
+            with contained(), running_in_loop(f"tool {tool.name}"):
                 return await tool.function(**arguments)
         # If it returns although it was cancelled, it has taken effect, and its result is recorded.
         return await self._user_code.in_thread(

@@ -1,14 +1,17 @@
 """A run with a budget, driven through `advance`: calls that do not run, budget requests, and waiting."""
 
-from tests.loop.children import PARENT, child_settled, delegate_call, spawn_call
+import pytest
+
+from tests.loop.children import BILLING, PARENT, child_settled, delegate_call, spawn_call
 from tests.loop.driving import Driver, after_continue_as_new, asks, call, ok, says, without_run
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.names import SIGNAL_BUDGET_GRANT, SIGNAL_BUDGET_REQUEST
 from wakeful.contract.requests import RunRequest
+from wakeful.contract.runs import Blocked, Errored
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, SubagentContext
 from wakeful.contract.views import WaitingFor
 from wakeful.loop.machine.commands import Infer, SendSignal
-from wakeful.loop.machine.facts import BudgetGranted, BudgetRequested, Delivered, WorkFailed
+from wakeful.loop.machine.facts import AgentResolved, BudgetGranted, BudgetRequested, Delivered, WorkFailed
 from wakeful.loop.machine.stages import AwaitingBudget
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.continue_as_new import pending_commands
@@ -30,6 +33,51 @@ def short_of_turns() -> Driver:
     driver.model(asks(call("c1")))
     driver.tool("c1", ok("sunny"))
     return driver
+
+
+NO_PRICE = (
+    "the run has a cost budget, which cannot limit agent {!r}: these models have no price: 'main', 'backup'; set "
+    "prices in the registry, or limit tokens instead"
+).format
+UNPRICED = ("main", "backup")
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        RunRequest(agent_id="assistant", input="Hello", budget=Budget(cost=1)),
+        RunRequest(
+            agent_id="assistant",
+            input="Hello",
+            parent_thread_id="t0",
+            subagent=SubagentContext(path=("t0",), work_id="delegate-c9", allowance=Budget(cost=1)),
+        ),
+    ],
+    ids=["of the run", "of its parent"],
+)
+def test_a_cost_budget_ends_a_run_whose_models_have_no_price(request_: RunRequest) -> None:
+    """It would not limit it, and the person who set it would not know."""
+    driver = Driver(None, request=request_)
+    driver.feed(AgentResolved("resolve-1", PARENT, unpriced=UNPRICED))
+    assert driver.result.termination == Errored(value=NO_PRICE("assistant"), code="no_price")
+    assert driver.result.steps == 0
+
+
+@pytest.mark.parametrize(
+    ("budget", "unpriced"), [(Budget(tokens=100), UNPRICED), (Budget(cost=1), ()), (None, UNPRICED)]
+)
+def test_a_run_starts_whose_budget_can_be_kept(budget: Budget | None, unpriced: tuple[str, ...]) -> None:
+    driver = Driver(None, request=RunRequest(agent_id="assistant", input="Hello", budget=budget))
+    driver.feed(AgentResolved("resolve-1", PARENT, unpriced=unpriced))
+    driver.model(says("Hello!"))
+    assert driver.result.status_reason == "natural"
+
+
+def test_a_run_with_a_cost_budget_is_not_handed_off_to_an_agent_whose_models_have_no_price() -> None:
+    driver = with_budget(Budget(cost=1))
+    driver.model(asks(call("c1", "handoff_to_billing")))
+    driver.feed(AgentResolved("handoff-1", BILLING, unpriced=UNPRICED))
+    assert driver.result.termination == Blocked(value=f"handoff resolve failed: {NO_PRICE('billing')}", code="handoff")
 
 
 def test_calls_beyond_the_budget_do_not_run_and_the_run_stops() -> None:

@@ -15,7 +15,7 @@ def agents(
     agents: options.AgentsOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """List your agents, and those of other services, with their tools.
+    """List your agents and those of other services, with their tools.
 
     Sources that fail are on standard error, and the exit code is 1.
     """

@@ -29,10 +29,10 @@ def doctor(
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Check the installation, from Temporal to the models, and say what to do.
+    """Check the installation, from Temporal to the models.
 
-    Run it where your workers run, with their --app and environment. Exits with 1 if something is wrong, with 3 if there
-    is nothing worse than warnings.
+    It says what to do about each problem. Run it where your workers run, with their --app and environment. Exits with 1
+    if something is wrong, with 3 if there is nothing worse than warnings.
     """
     from wakeful.cli.terminal.colours import colours_of
     from wakeful.cli.terminal.doctor_lines import WIDTH, report_lines

@@ -63,7 +63,7 @@ def fork(
             return forked, None
         if not as_json:
             print(f"thread {forked}", file=sys.stderr)
-        return forked, await follow(client, forked, wait=True, as_json=as_json)
+        return forked, await follow(client, forked, as_json=as_json)
 
     forked, result = with_client(options.Cluster(address, namespace, client_factory), go)
     compare = f"compare: {shell_command('diff', ids=[thread, forked])}"

@@ -29,7 +29,7 @@ McpAppOption = Annotated[
 ]
 CommandOption = Annotated[
     str | None,
-    typer.Option("--command", metavar="COMMAND", help="Start this program instead, such as 'uvx mcp-server-time'."),
+    typer.Option("--command", metavar="COMMAND", help="Start this program, such as 'uvx mcp-server-time'."),
 ]
 UrlOption = Annotated[
     str | None, typer.Option("--url", metavar="URL", help="Connect to this endpoint instead, over streamable HTTP.")
@@ -53,7 +53,7 @@ def group() -> None:
 def list_tools(
     servers: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SERVER]...", help="Names of servers in the registry. [default: all]"),
+        typer.Argument(metavar="SERVER", help="Names of servers in the registry. [default: all]"),
     ] = None,
     app: McpAppOption = None,
     agents: options.AgentsOption = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +24,12 @@ def run(
     again: Annotated[
         bool, typer.Option("--again", help="Start over on a closed thread: the run does not see the old messages.")
     ] = False,
-    wait: Annotated[bool, typer.Option(help="When the run suspends, wait for the decision.")] = True,
+    until_suspended: Annotated[
+        bool, typer.Option("--until-suspended", help="Return when the run suspends: do not wait for the decision.")
+    ] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Return as soon as the run has started, and print its thread's id.")
+    ] = False,
     on_error: options.OnErrorOption = "fail",
     budget_tokens: options.BudgetTokens = None,
     budget_cost: options.BudgetCost = None,
@@ -40,7 +46,10 @@ def run(
     task_queue: options.TaskQueueOption = options.TASK_QUEUE,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Start a run, show its events and print its answer."""
+    """Start a run, show its events and print its answer.
+
+    The answer is on standard output, the events are on standard error. Ctrl-C does not stop the run.
+    """
     from wakeful.cli.session import with_client
     from wakeful.cli.terminal.event_printer import ViewOptions
     from wakeful.cli.terminal.follow import follow, print_result
@@ -57,11 +66,14 @@ def run(
     budget = None if limits == Budget() else limits
     given = options.parse_metadata(metadata)
 
+    started = ""
+
     async def go(client: Client) -> RunResult | None:
+        nonlocal started
         if thread is not None:
             await _refuse_existing(client, thread, again=again)
-        live = ViewOptions.default(as_json=as_json).live
-        thread_id = await client.start(
+        live = not no_wait and ViewOptions.default(as_json=as_json).live
+        started = await client.start(
             agent,
             text,
             thread_id=thread,
@@ -74,13 +86,31 @@ def run(
             metadata=given,
             priority=None if priority is None else Priority(priority_key=priority),
         )
+        if no_wait:
+            return None
         if not as_json:
-            print(f"thread {thread_id}", file=sys.stderr)
-        return await follow(client, thread_id, wait=wait, as_json=as_json)
+            print(f"thread {started}", file=sys.stderr)
+        return await follow(client, started, as_json=as_json, until_suspended=until_suspended)
 
-    result = with_client(options.Cluster(address, namespace, client_factory), go, task_queue=task_queue)
-    if result is not None:
+    try:
+        result = with_client(options.Cluster(address, namespace, client_factory), go, task_queue=task_queue)
+    except KeyboardInterrupt:
+        if started:
+            _print_follow("the run continues", started)
+        raise
+    if no_wait and as_json:
+        print(json.dumps({"thread_id": started}))
+    elif no_wait:
+        print(started, flush=True)
+        _print_follow("follow it", started)
+    elif result is not None:
         print_result(result, as_json=as_json)
+
+
+def _print_follow(why: str, thread_id: str) -> None:
+    from wakeful.cli.terminal.text import shell_command
+
+    print(f"{why}:  {shell_command('watch', ids=[thread_id])}", file=sys.stderr)
 
 
 async def _refuse_existing(client: Client, thread_id: str, *, again: bool) -> None:

@@ -42,7 +42,7 @@ def create(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message to the agent.")],
     cron: Annotated[
         list[str] | None,
-        typer.Option(metavar="EXPRESSION", help="When: a cron expression, such as '0 9 * * MON-FRI'. Repeatable."),
+        typer.Option(metavar="EXPRESSION", help="A cron expression, like '0 9 * * MON-FRI'. Repeatable."),
     ] = None,
     every: Annotated[
         str | None, typer.Option(metavar="TIME", help="When: at intervals, such as 90s, 15m or 1d.")

@@ -26,7 +26,7 @@ def show(
 ) -> None:
     """Print the whole conversation of a thread.
 
-    After it come the thread's state, tasks, undelivered messages and its sub-agents' pending decisions, if there are
+    After it come the thread's state, tasks, undelivered messages and the pending decisions of sub-agents, if there are
     any. `fork`, `rewind` and `--at` take the step numbers that are printed here.
     """
     from wakeful.cli.session import with_client

@@ -43,7 +43,7 @@ def watch(
     seen = _parse_after(thread, after or [])
     is_live = live if live is not None else not as_json and can_redraw(sys.stdout)
     view = ViewOptions(live=is_live, descendants=descendants, as_json=as_json)
-    printer = event_printer(view)
+    printer = event_printer(view, sys.stdout)
 
     async def go(client: Client) -> None:
         async for record in watch_records(client, thread, view, printer, after=dict(seen)):

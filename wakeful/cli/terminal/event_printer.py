@@ -1,7 +1,8 @@
-"""Where the events of a watched run are printed: a line per event, JSON, or a live view."""
+"""How the events of a watched run are printed: a line per event, JSON, or a live view."""
 
 import sys
 from dataclasses import dataclass
+from typing import TextIO
 
 from wakeful.cli.terminal.live_view import LiveView
 from wakeful.cli.terminal.render import event_lines
@@ -22,13 +23,16 @@ class ViewOptions:
 
     @classmethod
     def default(cls, *, as_json: bool) -> "ViewOptions":
-        """Live with sub-agents on a terminal; otherwise only the events of the thread that are in history."""
-        live = not as_json and can_redraw(sys.stdout)
+        """Of a run that is followed on standard error: live with sub-agents on a terminal, otherwise from history."""
+        live = not as_json and can_redraw(sys.stderr)
         return cls(live=live, descendants=live, folds=True, as_json=as_json)
 
 
 class EventPrinter:
     """Prints a line per event."""
+
+    def __init__(self, out: TextIO) -> None:
+        self.out = out
 
     def show(self, record: EventRecord) -> None:
         if record.provisional and not isinstance(record.event, ErrorEvent):
@@ -41,7 +45,7 @@ class EventPrinter:
 
     def line(self, line: str) -> None:
         """Print a line that is not an event."""
-        print(line, flush=True)
+        print(line, file=self.out, flush=True)
 
     def lines(self, lines: list[str]) -> None:
         for line in lines:
@@ -58,10 +62,10 @@ class EventPrinter:
 
 
 class JsonEventPrinter(EventPrinter):
-    """Prints records as JSON, one per line, and nothing else on standard output."""
+    """Prints records as JSON, one per line, and nothing else."""
 
     def show(self, record: EventRecord) -> None:
-        print(record.model_dump_json(), flush=True)
+        print(record.model_dump_json(), file=self.out, flush=True)
 
     def line(self, line: str) -> None:
         pass
@@ -70,8 +74,9 @@ class JsonEventPrinter(EventPrinter):
 class LiveEventPrinter(EventPrinter):
     """Shows answers on a terminal while they arrive."""
 
-    def __init__(self, view: LiveView) -> None:
-        self._view = view
+    def __init__(self, out: TextIO, *, folds: bool) -> None:
+        super().__init__(out)
+        self._view = LiveView(Screen.of(out), folds=folds)
 
     def show(self, record: EventRecord) -> None:
         self._view.show(record)
@@ -89,9 +94,10 @@ class LiveEventPrinter(EventPrinter):
         self._view.finish()
 
 
-def event_printer(options: ViewOptions) -> EventPrinter:
+def event_printer(options: ViewOptions, out: TextIO) -> EventPrinter:
+    """What prints events on a stream, as the options say; JSON is for programs, which read standard output."""
     if options.as_json:
-        return JsonEventPrinter()
+        return JsonEventPrinter(sys.stdout)
     if options.live:
-        return LiveEventPrinter(LiveView(Screen.of(sys.stdout), folds=options.folds))
-    return EventPrinter()
+        return LiveEventPrinter(out, folds=options.folds)
+    return EventPrinter(out)

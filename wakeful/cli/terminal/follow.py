@@ -1,4 +1,7 @@
-"""Follow a run until it ends: what `run`, `fork` and `watch` share."""
+"""Follow a run until it ends: what `run`, `fork` and `watch` share.
+
+`run` and `fork` show events on standard error, so that standard output has the answer alone.
+"""
 
 import asyncio
 import contextlib
@@ -29,10 +32,10 @@ TICK_SECONDS = 1.0
 POLL_SECONDS = 2.0
 
 
-async def follow(client: Client, thread_id: str, *, wait: bool, as_json: bool) -> RunResult | None:
-    """Show a run until it ends, and return its result; without `wait`, return None as soon as the run suspends."""
+async def follow(client: Client, thread_id: str, *, as_json: bool, until_suspended: bool = False) -> RunResult | None:
+    """Show a run until it ends, and return its result; with `until_suspended`, None as soon as the run suspends."""
     options = ViewOptions.default(as_json=as_json)
-    printer = event_printer(options)
+    printer = event_printer(options, sys.stderr)
     records = watch_records(client, thread_id, options, printer)
     async with (
         DescendantDecisions(client, thread_id, printer.line) as decisions,
@@ -47,7 +50,7 @@ async def follow(client: Client, thread_id: str, *, wait: bool, as_json: bool) -
             if isinstance(record.event, RunFinish) and isinstance(record.event.termination, Suspended):
                 for pending in () if as_json else pending_of(await client.status(thread_id)):
                     printer.lines(pending_lines(pending))
-                if not wait:
+                if until_suspended:
                     printer.finish()
                     return None
         printer.finish()
@@ -89,7 +92,9 @@ def watch_thread(
 
 
 def print_result(result: RunResult, *, as_json: bool, last_line: str | None = None) -> None:
-    """Print the result of a run that was followed; `last_line` is for a person.
+    """Print the answer of a run that was followed on standard output; `last_line` is for a person.
+
+    At a terminal that shows both streams, the events have just shown it.
 
     Raises:
         CallerError: the run did not complete.
@@ -97,7 +102,7 @@ def print_result(result: RunResult, *, as_json: bool, last_line: str | None = No
     if as_json:
         print(result.model_dump_json(), flush=True)
     else:
-        if not ViewOptions.default(as_json=False).live:  # a live view has shown the answer
+        if result.response and not (sys.stdout.isatty() and sys.stderr.isatty()):
             print(result.response, flush=True)
         for line in [*result_lines(result), *([last_line] if last_line else [])]:
             print(line, file=sys.stderr)

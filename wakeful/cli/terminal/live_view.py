@@ -23,6 +23,9 @@ REMEMBERED_RESULTS = 20
 SHOW_ELAPSED_AFTER_SECONDS = 2.0
 SHOW_DURATION_FROM_MS = 100
 
+WAITING = "waiting for the model"
+"""What a step shows until something of the answer arrives; that a model thinks is known when its reasoning comes."""
+
 CallKey = tuple[str, str]
 """A thread's id and a call's."""
 
@@ -38,7 +41,7 @@ class LiveView:
         """The text of the newest answer."""
         self._folds = folds
         self._asks = asks
-        self._thinking_since: float | None = None
+        self._waiting_since: float | None = None
         self._calls: dict[CallKey, ShownCall] = {}
         self._suspended: dict[CallKey, ShownCall] = {}
         self._folded = FoldedSubagents()
@@ -59,7 +62,7 @@ class LiveView:
     def tick(self) -> None:
         """Redraw the live lines, with the time that has passed."""
         now, columns = time.monotonic(), self.screen.columns - 1
-        lines = [] if self._thinking_since is None else [f"· thinking{_elapsed(now - self._thinking_since)}"]
+        lines = [] if self._waiting_since is None else [f"· {WAITING}{_elapsed(now - self._waiting_since)}"]
         lines += [f"→ {call.text}{call.progress}{_elapsed(now - call.seen)}" for call in self._calls.values()]
         lines += self._folded.lines
         self.screen.live([self.screen.colours.marked(truncated(line, columns)) for line in lines])
@@ -82,7 +85,7 @@ class LiveView:
 
     def finish(self) -> None:
         """The run has ended: erase the live lines."""
-        self._thinking_since = None
+        self._waiting_since = None
         self._calls.clear()
         self._folded.clear()
         self.release()
@@ -90,7 +93,7 @@ class LiveView:
     def _show_event(self, record: EventRecord, event: AgentEvent) -> None:
         match event:
             case e.StepStart():
-                self._thinking_since, self.answer = time.monotonic(), ""
+                self._waiting_since, self.answer = time.monotonic(), ""
             case e.TextDelta(delta=text):
                 self.answer += text
                 self._append("text", text)
@@ -105,13 +108,13 @@ class LiveView:
                 self._calls = {key: call for key, call in self._calls.items() if call.at}
                 self.line(f"↻ {printable(reason)}: the answer starts over")
             case e.StepEnd():
-                self._thinking_since = None
+                self._waiting_since = None
                 self._end_text()
             case _:
                 self._show_call_event(record, event)
 
     def _append(self, kind: str, text: str, *codes: str) -> None:
-        self._thinking_since = None
+        self._waiting_since = None
         if self._open_text != kind:
             self._end_text()
             self.screen.gap()
@@ -129,7 +132,7 @@ class LiveView:
         thread = record.thread_id
         match event:
             case e.ToolCallStart(id=id, name=name):
-                self._thinking_since = None
+                self._waiting_since = None
                 self._calls[thread, id] = ShownCall(name, at=0 if record.provisional else record.at)
             case e.ToolCallDelta(id=id, args_delta=text):
                 if call := self._calls.get((thread, id)):
@@ -182,7 +185,7 @@ class LiveView:
     def _print(self, event: AgentEvent) -> None:
         lines = event_lines(event)
         if lines:
-            self._thinking_since = None
+            self._waiting_since = None
             self._end_text()
         for line in lines:
             self.line(line)

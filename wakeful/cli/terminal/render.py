@@ -22,12 +22,10 @@ def event_lines(event: e.AgentEvent) -> list[str]:
     match event:
         case e.MessageReceived(message=message):
             return _received_lines(message)
-        case e.StepStart():
-            return ["· thinking"]
         case e.TextDelta(delta=text) | e.AnswerGiven(text=text):
             return [f"  {line}" for line in readable(text).splitlines()]
         case e.ReasoningDelta(delta=text):
-            return [f"  ({short(text)})"]
+            return [f"· thinking: {short(text)}"]
         case e.ToolCallReady(name=name, arguments=arguments):
             return [f"→ {short_call(name, arguments)}"]
         case e.ToolCallDone(result=result):
@@ -80,6 +78,7 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             e.RunStart()
             | e.MessagesRead()
             | e.NoteAdded()
+            | e.StepStart()
             | e.StepEnd()
             | e.ReasoningEncryptedValue()
             | e.ToolCallStart()

@@ -51,7 +51,9 @@ class FoldedSubagents:
                 self._lines.pop(thread, None)
                 return
             case e.StepStart():
-                line = replace(line, activity="thinking", answer="")
+                line = replace(line, activity="waiting for its model", answer="")
+            case e.ReasoningDelta():
+                line = replace(line, activity="thinking")
             case e.TextDelta(delta=text):
                 line = replace(line, answer=(line.answer + text)[-2 * TAIL_CHARACTERS :])
             case e.ToolCallReady(name=name, arguments=arguments):

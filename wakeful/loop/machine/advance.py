@@ -213,15 +213,19 @@ def _on_stage_work_ended(thread: Thread, fact: WorkFact, *, now: int) -> Advance
             return tool_calls.on_tool_failed(thread, fact.id, _why(fact), is_result=is_result, now=now)
         case Inferring() as stage, InferenceReturned(response=response):
             return inference.on_inference_returned(thread.entering(BetweenSteps()), stage, response, now=now)
-        case Resolving(), AgentResolved(agent=agent, revision=revision):
+        case Resolving(), AgentResolved(agent=agent, revision=revision, unpriced=unpriced):
             pinned = thread.with_run(replace(thread.current, revision=min(revision, REVISION)))
             # Not resolving any more: a run that stops at once would wait for the lookup, which has ended.
             bound = steps.bind_agent(pinned, agent, now=now).entering(BetweenSteps())
+            if (problem := budgets.price_problem(bound.current, agent.agent_id, unpriced)) is not None:
+                return ending.finish(bound, Errored(value=problem, code="no_price"), now=now)
             started = hooks.run_at_start(bound) if agent.plugins else None
             return started or next_step(bound, now=now)
         case RunningHooks() as stage, _:
             return _on_hooks_returned(thread, stage, fact, now=now)
-        case HandingOff(), AgentResolved(agent=agent):
+        case HandingOff(), AgentResolved(agent=agent, unpriced=unpriced):
+            if (problem := budgets.price_problem(thread.current, agent.agent_id, unpriced)) is not None:
+                return steps.on_handoff_failed(thread, problem, now=now)
             return steps.on_handoff_resolved(thread, agent, now=now).then(_take_over, now=now)
         case HandingOff(), _:
             return steps.on_handoff_failed(thread, _why(fact), now=now)

@@ -28,6 +28,8 @@ class AgentResolved:
     id: str
     agent: ResolvedAgent
     revision: int = 1
+    unpriced: tuple[str, ...] = ()
+    """The agent's models that have no price."""
 
 
 @dataclass(frozen=True)
