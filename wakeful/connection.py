@@ -69,6 +69,8 @@ _FAST = {
     "history.transferProcessorUpdateAckInterval": '"1s"',
 }
 
+_TIME_SKIPPING = "frontend.WorkflowTimeSkippingEnabled"
+
 _SQLITE_HEADER = b"SQLite format 3\0"
 
 
@@ -292,12 +294,14 @@ async def embedded_server(
     ui: bool = True,
     ui_port: int | None = None,
     log_level: str = "never",
+    time_skipping: bool = False,
 ) -> AsyncIterator[EmbeddedServer]:
     """Run a real Temporal server on this machine while the body runs.
 
     Args:
         database: persist everything in this file, so that a restart loses nothing; without one it is in memory.
         port: a free one by default, as is the UI's.
+        time_skipping: accept workflows that skip the time in which they wait, for tests.
 
     Raises:
         ConfigurationError: the `temporal` command is not installed, or the database cannot be used.
@@ -313,7 +317,7 @@ async def embedded_server(
         environment = await WorkflowEnvironment.start_local(
             dev_server_existing_path=temporal_command(),
             dev_server_database_filename=str(database) if database else None,
-            dev_server_extra_args=_server_arguments(database),
+            dev_server_extra_args=_server_arguments(database, time_skipping=time_skipping),
             dev_server_log_level=log_level,
             dev_server_startup_timeout=timedelta(seconds=60),
             data_converter=await data_converter(os.environ),
@@ -383,9 +387,10 @@ def _prepare_database(database: Path) -> None:
         )
 
 
-def _server_arguments(database: Path | None) -> list[str]:
+def _server_arguments(database: Path | None, *, time_skipping: bool = False) -> list[str]:
     arguments = ["--output", "none"]  # its banner would mix with our own lines, and precede a program's JSON
-    for key, value in _FAST.items():
+    settings = {**_FAST, _TIME_SKIPPING: "true"} if time_skipping else _FAST
+    for key, value in settings.items():
         arguments += ["--dynamic-config-value", f"{key}={value}"]
     if database is not None:
         arguments += ["--sqlite-pragma", "journal_mode=wal", "--sqlite-pragma", "synchronous=normal"]

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from tests.activities.wiring import RecordingModel, activities, cache_of, environment
+from tests.activities.wiring import activities, cache_of, environment
 from wakeful import Agent, ContextPolicy, Registry, say
+from wakeful.authoring.scripted import ScriptedModel
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.inference import CompactInput, CompactOutput, InferInput, TranscriptRef
 from wakeful.contract.messages import Message, Role, TextBlock
@@ -37,8 +38,8 @@ def digest_of(messages: Sequence[Message]) -> str:
 REF = TranscriptRef(length=len(SAID), digest=digest_of(SAID))
 
 
-def world() -> tuple[Registry, HistoryCache, RecordingModel, RecordingModel]:
-    main, small = RecordingModel([say("main")]), RecordingModel([say("short")])
+def world() -> tuple[Registry, HistoryCache, ScriptedModel, ScriptedModel]:
+    main, small = ScriptedModel([say("main")]), ScriptedModel([say("short")])
     agent = Agent(id="a", context=POLICY)
     registry = Registry(agents=[agent], models={"default": main, "small": small})
     return registry, cache_of(registry.resolve("a")), main, small
@@ -65,7 +66,7 @@ async def test_the_summary_model_summarises_with_the_token_limit_of_the_policy()
     registry, cache, main, small = world()
     output = await compact(registry, cache)
     (request,) = small.requests
-    assert (main.requests, request.model, request.settings) == ([], "small", ModelSettings(max_tokens=77))
+    assert (main.requests, request.model, request.settings) == ((), "small", ModelSettings(max_tokens=77))
     assert output.mark is not None
     assert (output.mark.summary, output.mark.through) == ("short", 4)
 

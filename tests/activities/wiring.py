@@ -1,7 +1,7 @@
 """The activities of a worker, wired as `wakeful.worker` wires them, for tests without a worker."""
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import cast
@@ -11,9 +11,7 @@ from temporalio.common import RawValue
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.testing import ActivityEnvironment
 
-from wakeful.authoring.scripted import ScriptedModel, Turn
 from wakeful.contract.agents import ResolvedAgent
-from wakeful.contract.inference import ModelRequest, ModelResponse
 from wakeful.contract.tools import ToolCallInput
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry
@@ -23,18 +21,6 @@ from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.inference.breakers import CircuitBreakers
 from wakeful_activities.user_code import UserCode
-
-
-class RecordingModel(ScriptedModel):
-    """A scripted model that keeps the requests it was sent."""
-
-    def __init__(self, turns: Sequence[Turn]) -> None:
-        super().__init__(turns)
-        self.requests: list[ModelRequest] = []
-
-    async def complete(self, request: ModelRequest) -> ModelResponse:
-        self.requests.append(request)
-        return await super().complete(request)
 
 
 @dataclass(frozen=True)

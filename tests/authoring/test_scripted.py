@@ -1,8 +1,12 @@
 """The scripted model: stateless, so it continues after a crash and on any worker."""
 
-from wakeful import ModelRequest, ScriptedModel, call, say
+import pytest
+
+from wakeful import ModelRequest, ProviderError, ProviderErrorKind, ScriptedModel, call, say
+from wakeful.authoring.scripted import Check, Turn
+from wakeful.authoring.unexpected_call import UnexpectedModelCall
 from wakeful.contract.inference import ModelResponse
-from wakeful.contract.messages import Message, Role, TextBlock, Visibility
+from wakeful.contract.messages import Message, Role, TextBlock, ToolCall, Visibility
 
 
 def ask(model: ScriptedModel, *messages: Message) -> ModelResponse:
@@ -18,6 +22,7 @@ def note(text: str) -> Message:
 
 
 USER, ASSISTANT, TOOL = Role.USER, Role.ASSISTANT, Role.TOOL
+LOOK = ToolCall(id="1-1", name="look", arguments={"where": "up"})
 
 
 def test_the_next_turn_depends_on_the_answers_since_the_last_user_message() -> None:
@@ -41,8 +46,8 @@ def test_a_turn_may_have_text_and_several_calls() -> None:
     assert (answer.text, [c.name for c in answer.tool_calls]) == ("Looking. ", ["a", "b"])
 
 
-def test_a_script_without_more_turns_says_so() -> None:
-    assert ask(ScriptedModel(), message(USER, "go")).text == "The script has no more turns."
+def test_a_lenient_script_without_more_turns_says_so() -> None:
+    assert ask(ScriptedModel(strict=False), message(USER, "go")).text == "The script has no more turns."
 
 
 def test_internal_messages_do_not_restart_the_script() -> None:
@@ -67,3 +72,93 @@ def test_a_pattern_may_select_a_script_for_internal_messages() -> None:
 
 def test_internal_messages_alone_start_the_script() -> None:
     assert ask(ScriptedModel([say("hello {input}")]), note("wake up")).text == "hello "
+
+
+def test_a_model_call_after_the_last_turn_fails_and_shows_the_conversation() -> None:
+    model = ScriptedModel([call("look", where="up")])
+    asked = (message(USER, "Ann"), message(ASSISTANT, "").model_copy(update={"tool_calls": (LOOK,)}))
+    with pytest.raises(UnexpectedModelCall) as raised:
+        ask(model, *asked, message(TOOL, "stars"))
+    assert str(raised.value) == (
+        "the script has 1 turn, but this is model call 2 since the message 'Ann': add a turn, or find out why the "
+        "agent calls the model again\n"
+        "the conversation:\n"
+        "  user: Ann\n"
+        '  assistant: → look({"where": "up"})\n'
+        "  tool: stars"
+    )
+    assert (raised.value.kind, raised.value.kind.transient) == (ProviderErrorKind.UNEXPECTED_CALL, False)
+    assert model.unexpected == (raised.value,)
+
+
+def test_the_error_names_the_pattern_whose_script_is_over_and_shows_the_newest_messages() -> None:
+    model = ScriptedModel(when={"^hi": []})
+    conversation = [message(USER, f"hi {n}") for n in range(25)]
+    with pytest.raises(UnexpectedModelCall, match=r"^the script for '\^hi' has 0 turns.*'hi 24'") as raised:
+        ask(model, *conversation)
+    assert "(5 earlier messages)\n  user: hi 5\n" in str(raised.value)
+
+
+def test_a_turn_can_expect_something_of_its_request() -> None:
+    def is_brief(request: ModelRequest) -> None:
+        assert request.instructions == "Be brief.", f"{request.instructions!r} is not brief"
+
+    asked = message(USER, "Ann")
+    assert ask(ScriptedModel([say("hi").expecting("^A").expecting(lambda _request: None)]), asked).text == "hi"
+    unmet: list[tuple[str | Check, str]] = [
+        ("Bob", "the newest message does not match 'Bob': 'Ann'"),
+        (is_brief, "AssertionError: '' is not brief"),
+        (lambda _request: False, "<lambda> returned False"),
+        (lambda request: request.tools[0], "IndexError: tuple index out of range"),
+    ]
+    for expected, why in unmet:
+        with pytest.raises(UnexpectedModelCall, match=r"^turn 1 of the script does not fit the request: ") as raised:
+            ask(ScriptedModel([(say("hi") & call("look")).expecting(expected)]), asked)
+        assert why in raised.value.headline
+
+
+def test_a_function_can_make_a_turn_from_the_request() -> None:
+    model = ScriptedModel([lambda request: call("order", pieces=10 - int(request.messages[0].text)), say("ok")])
+    assert ask(model, message(USER, "3")).tool_calls[0].arguments == {"pieces": 7}
+    with pytest.raises(UnexpectedModelCall, match="turn 1 of the script does not fit the request: ValueError"):
+        ask(model, message(USER, "three"))
+    with pytest.raises(UnexpectedModelCall, match="must return a Turn, such as say"):
+        ask(ScriptedModel([lambda _request: "hi"]), message(USER, "3"))  # type: ignore[list-item, return-value]
+
+
+def test_a_function_can_play_a_provider_that_fails() -> None:
+    def busy(request: ModelRequest) -> Turn:
+        raise ProviderError(ProviderErrorKind.OVERLOADED, "busy")
+
+    model = ScriptedModel([busy])
+    with pytest.raises(ProviderError, match="busy") as raised:
+        ask(model, message(USER, "go"))
+    assert (raised.value.kind, model.unexpected) == (ProviderErrorKind.OVERLOADED, ())
+
+
+def test_a_script_says_which_turns_were_not_reached() -> None:
+    def shrug(request: ModelRequest) -> Turn:
+        return say("?")
+
+    model = ScriptedModel([call("look", where="up"), say("done")], when={"bye": [say("bye") & call("wave"), shrug]})
+    ask(model, message(USER, "go"))
+    with pytest.raises(AssertionError) as raised:
+        model.assert_used_up()
+    assert str(raised.value) == (
+        "in 1 model calls, none has reached these turns:\n"
+        "  turn 2: say('done')\n"
+        "  turn 1 for 'bye': say('bye') & call('wave')\n"
+        "  turn 2 for 'bye': a function"
+    )
+    ask(model, message(USER, "go"), message(ASSISTANT, ""))
+    ask(model, message(USER, "bye"))
+    ask(model, message(USER, "bye"), message(ASSISTANT, ""))
+    model.assert_used_up()
+    assert [len(request.messages) for request in model.requests] == [1, 2, 1, 2]
+
+
+def test_a_lenient_script_that_is_over_reaches_no_turn() -> None:
+    model = ScriptedModel([say("once")], strict=False)
+    ask(model, message(USER, "go"), message(ASSISTANT, ""))
+    with pytest.raises(AssertionError, match="turn 1: say"):
+        model.assert_used_up()

@@ -162,7 +162,8 @@ def test_only_transient_provider_errors_are_retried() -> None:
         *("provider", "rate_limited", "overloaded", "timeout", "stream_interrupted")
     }
     assert {kind.value for kind in ProviderErrorKind if not kind.transient} == {
-        *("context_overflow", "invalid_request", "unauthorized", "model_not_found", "content_filtered")
+        *("context_overflow", "invalid_request", "unauthorized", "model_not_found", "content_filtered"),
+        "unexpected_call",
     }
 
 

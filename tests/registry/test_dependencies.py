@@ -9,7 +9,7 @@ import pytest
 from temporalio.client import Client as TemporalClient
 from temporalio.exceptions import ApplicationError
 
-from tests.activities.wiring import RecordingModel, cache_of, environment
+from tests.activities.wiring import cache_of, environment
 from wakeful import (
     Agent,
     Client,
@@ -30,6 +30,7 @@ from wakeful import (
     say,
     tool,
 )
+from wakeful.authoring.scripted import ScriptedModel
 from wakeful.contract.agents import HistoryBudget, ResolveInput
 from wakeful.contract.error_text import error_text
 from wakeful.registry.dependencies import Dependencies
@@ -81,7 +82,7 @@ async def prompt(ctx: InstructionsContext[Database]) -> str:
     return f"Count for the {ctx.deps.use('instructions')}."
 
 
-class HouseModel(RecordingModel):
+class HouseModel(ScriptedModel):
     def __init__(self, database: Database) -> None:
         super().__init__([call("count") & call("peek"), say("two")])
         self._database = database

@@ -318,7 +318,7 @@ class SuspendCall(Exception):
     """Raised by `ToolContext.suspend` to stop the tool. Not an error: do not catch it."""
 
     def __init__(self, ticket: SuspensionTicket) -> None:
-        super().__init__("the tool call is suspended")
+        super().__init__(f"the tool call is suspended: {ticket.suspension.message}")
         self.ticket = ticket
 
 

@@ -38,6 +38,7 @@ script = ScriptedModel(
             say("Done: {result}"),
         ]
     },
+    strict=False,
 )
 
 assistant = Agent(

@@ -292,6 +292,8 @@ class ProviderErrorKind(StrEnum):
     UNAUTHORIZED = "unauthorized"
     MODEL_NOT_FOUND = "model_not_found"
     CONTENT_FILTERED = "content_filtered"
+    UNEXPECTED_CALL = "unexpected_call"
+    """Of a test's model: its script or its recording has no answer to the request."""
 
     @property
     def transient(self) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 
-from tests.activities.wiring import RecordingModel, activities, cache_of, environment, raw
+from tests.activities.wiring import activities, cache_of, environment, raw
 from wakeful import (
     Agent,
     Behavior,
@@ -24,7 +24,7 @@ from wakeful import (
     say,
     tool,
 )
-from wakeful.authoring.scripted import Turn
+from wakeful.authoring.scripted import ScriptedModel, Turn
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import DecisionAction, ToolCallResume
 from wakeful.contract.error_text import error_text
@@ -85,17 +85,15 @@ def policy(default: Behavior = ALLOW, **rules: Behavior) -> PermissionPolicy:
     )
 
 
-def registered(
-    turn: Turn | None = None, **changes: Any
-) -> tuple[Registry, ResolvedAgent, HistoryCache, RecordingModel]:
-    model = RecordingModel([turn or say("hello")])
+def registered(turn: Turn | None = None, **changes: Any) -> tuple[Registry, ResolvedAgent, HistoryCache, ScriptedModel]:
+    model = ScriptedModel([turn or say("hello")])
     agent = Agent(id="a", model="m", tools=[pay, look], **changes)
     registry = Registry(agents=[agent], models={"m": model})
     resolved = registry.resolve("a")
     return registry, resolved, cache_of(resolved), model
 
 
-async def infer(turn: Turn, *, run: Sequence[Rule] = (), **changes: Any) -> tuple[ModelResponse, RecordingModel]:
+async def infer(turn: Turn, *, run: Sequence[Rule] = (), **changes: Any) -> tuple[ModelResponse, ScriptedModel]:
     frontend = changes.pop("frontend_tools", ())
     registry, agent, cache, model = registered(turn, **changes)
     message = Message(id="1", role=Role.USER, content=(TextBlock(text="go"),))

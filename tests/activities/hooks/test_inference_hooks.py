@@ -145,7 +145,7 @@ async def test_if_a_hook_stops_the_run_before_inference_the_model_is_not_called(
     response = await world.infer()
     effects = HookEffects(base=4, stop=StopDetail(code="enough", detail="of it"))
     assert response == ModelResponse(model="m", effects=effects, skipped=True)
-    assert (world.model.requests, later) == ([], ["called"] if phase == "before_inference" else [])
+    assert (world.model.requests, later) == ((), ["called"] if phase == "before_inference" else [])
 
 
 async def test_an_answer_is_rewritten_before_it_is_checked_and_recorded() -> None:

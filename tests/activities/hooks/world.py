@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from tests.activities.wiring import RecordingModel, activities, cache_of, environment, raw
+from tests.activities.wiring import activities, cache_of, environment, raw
 from wakeful import (
     Agent,
     BeforeInference,
@@ -20,7 +20,7 @@ from wakeful import (
     tool,
 )
 from wakeful.authoring.plugin import AnyPlugin
-from wakeful.authoring.scripted import Turn
+from wakeful.authoring.scripted import ScriptedModel, Turn
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import DecisionAction, ToolCallResume
 from wakeful.contract.hooks import HookEffects, HooksInput, LifecyclePhase
@@ -58,7 +58,7 @@ class World:
     """An agent with plugins, and the activities that run for it."""
 
     def __init__(self, *plugins: AnyPlugin, turn: Turn | None = None, **changes: Any) -> None:
-        self.model = RecordingModel([turn or say("hello")])
+        self.model = ScriptedModel([turn or say("hello")], strict=False)
         agent = Agent(id="a", model="m", tools=[pay, look], plugins=plugins, state=[VISITS], **changes)
         self.registry = Registry(agents=[agent], models={"m": self.model})
         self.bind(self.registry.resolve("a"))

@@ -141,7 +141,7 @@ async def test_an_answer_of_a_hook_before_the_call_means_that_neither_the_model_
     }
     world = World(plugin("p", **finishing))
     response = await world.infer()
-    assert (response.skipped, world.model.requests) == (True, [])
+    assert (response.skipped, world.model.requests) == (True, ())
     outcome = await world.call_tool("pay")
     assert outcome.result.text == "The call was not executed, because the run ends: a hook has answered"
     assert outcome.effects == HookEffects(base=4, finish=FinalAnswer(text="Enough."))
