@@ -81,11 +81,13 @@ class _LoopWatch:
         self._beats = 0
         self._stopped = threading.Event()
         self._next = loop.call_later(self._pause, self._beat)
-        threading.Thread(target=self._listen, name="wakeful-loop-watch", daemon=True).start()
+        self._thread = threading.Thread(target=self._listen, name="wakeful-loop-watch", daemon=True)
+        self._thread.start()
 
     def stop(self) -> None:
         self._stopped.set()
         self._next.cancel()
+        self._thread.join(timeout=self._seconds)  # it wakes at once, and reports nothing afterwards
 
     @property
     def _pause(self) -> float:

@@ -115,8 +115,8 @@ async def test_a_cost_budget_that_could_not_limit_the_run_ends_it_with_the_reaso
     ran = await wakeful("run", "tester", "hi", "--budget-cost", "1", address=address)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.splitlines()[-1] == (
-        "wakeful: the run ended as error:the run has a cost budget, which cannot limit agent 'tester': these models have "
-        "no price: 'default'; set prices in the registry, or limit tokens instead"
+        "wakeful: the run ended as error:the run has a cost budget, which cannot limit agent 'tester': these models "
+        "have no price: 'default'; set prices in the registry, or limit tokens instead"
     )
 
 

@@ -132,7 +132,6 @@ async def test_a_schedule_that_is_not_wakeful_s_is_neither_listed_nor_deleted(
     ("spec", "options", "says"),
     [
         (ScheduleSpec(cron_expressions=["never"]), {}, "Temporal refused schedule 'tester': "),
-        (DAILY, {"thread_id": "t", "budget": Budget(turns=1)}, "a budget is for the thread that a firing starts: "),
         (DAILY, {"thread_id": "t", "on_error": "complete"}, "on_error is for the thread that a firing starts: "),
         (DAILY, {"schedule_id": "s" * 190}, "has 211 bytes: use at most 200"),
     ],

@@ -34,7 +34,7 @@ async def test_threads_are_listed_by_what_they_are_and_once_each(
     await client.result(talking)
     await client.close(talking)
     await client.result(talking)
-    await client.ask(talking, "two", user="ada")
+    await client.ask(talking, "two", user="ada", metadata={"order": "7"})
     await client.run("nobody", "three", thread_id=failing, tenant=thread_id)
     await client.send(waiting, "approve", agent_id="tester", tenant=thread_id)
     found = await listed(client, 1, tenant=thread_id, status="waiting")
@@ -52,12 +52,16 @@ async def test_threads_are_listed_by_what_they_are_and_once_each(
     assert await listed(client, 0, tenant=thread_id, started_before=timedelta(hours=1)) == []
     assert len(await listed(client, 2, tenant=thread_id, limit=2)) == 2
     [detailed] = await listed(client, 1, tenant=thread_id, user="ada", details=True)
-    assert (detailed.runs, detailed.last_line) == (2, "hello, two")
+    assert (detailed.runs, detailed.last_line, detailed.metadata) == (2, "hello, two", {"order": "7"})
+    assert await listed(client, 1, tenant=thread_id, metadata={"order": "7"}, limit=1) == [detailed]
+    assert await listed(client, 0, tenant=thread_id, metadata={"order": "8"}) == []
     with pytest.raises(CallerError, match="Temporal does not understand the filter"):
         await listed(client, 0, query="nonsense")
 
     address, wanted = server.address, ("list", "--tenant", thread_id, "--user", "ada", "--details")
     ran = await wakeful(*wanted, "--json", address=address)
     assert json.loads(ran.out) == detailed.model_dump(mode="json")
+    ran = await wakeful("list", "--tenant", thread_id, "--metadata", "order=7", address=address)
+    assert (len(ran.out.splitlines()), f'· tenant {thread_id} · user ada · {{"order":"7"}}' in ran.out) == (4, True)
     ran = await wakeful("list", "--tenant", thread_id, "--limit", "1", address=address)
     assert (len(ran.out.splitlines()), ran.err) == (3, "there are more: --limit 2 lists more of them\n")

@@ -7,6 +7,8 @@ from typing import TypeVar
 from pydantic import JsonValue
 
 from wakeful.contract.agents import HistoryBudget, ModelBinding, ResolvedAgent, ToolMode
+from wakeful.contract.base import replace
+from wakeful.contract.budgets import Budget
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.decisions import (
     Decision,
@@ -23,6 +25,7 @@ from wakeful.contract.hooks import HookEffects, LifecyclePhase, Phase, PluginBin
 from wakeful.contract.inference import ModelResponse, OutputSpec, StopReason
 from wakeful.contract.messages import InputMessage, Message, Role, ToolCall, Visibility
 from wakeful.contract.model_settings import InferenceOverrides
+from wakeful.contract.permissions import Rule
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy, RunResult, RunStatus, ThreadMode, ToolCallStatus, Usage
 from wakeful.contract.segments import SegmentRef
@@ -320,10 +323,14 @@ class Driver:
         agent_id: str | None = None,
         overrides: InferenceOverrides | None = None,
         live: bool = False,
+        permissions: tuple[Rule, ...] = (),
+        budget: Budget | None = None,
+        frontend_tools: tuple[FrontendTool, ...] = (),
     ) -> Advance:
         """Messages that arrive in one signal."""
         messages = tuple(input_message(id) for id in ids)
-        return self.feed(MessagesSubmitted(messages, on_busy, agent_id, overrides, live))
+        submitted = MessagesSubmitted(messages, on_busy, agent_id, overrides, live)
+        return self.feed(replace(submitted, permissions=permissions, budget=budget, frontend_tools=frontend_tools))
 
     def cancel(self, reason: str | None = None, *, close: bool = False) -> Advance:
         return self.feed(CancelRequested(reason, close))

@@ -156,6 +156,18 @@ def parse_metadata(pairs: list[str] | None) -> dict[str, str]:
     return {key: value for key, _, value in (pair.partition("=") for pair in pairs or ())}
 
 
+PermissionOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--permission", metavar="TOOL=BEHAVIOR", help="A rule for the run: 'pay=deny', or allow, or ask. Repeatable."
+    ),
+]
+FrontendToolsOption = Annotated[
+    Path | None,
+    typer.Option("--frontend-tools", metavar="FILE", help="The tools of your front end, a JSON array."),
+]
+
+
 BudgetTokens = Annotated[
     int | None, typer.Option(min=0, metavar="N", help="Stop the run and its sub-agents after N tokens.")
 ]

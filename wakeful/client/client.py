@@ -162,7 +162,9 @@ class Client:
         input: str | Sequence[InputMessage],
         *,
         thread_id: str | None = None,
+        frontend_tools: Sequence[FrontendTool] = (),
         overrides: InferenceOverrides | None = None,
+        permissions: Sequence[Rule] = (),
         budget: Budget | None = None,
         on_error: OnError | str = OnError.FAIL,
         again: bool = False,
@@ -176,7 +178,9 @@ class Client:
             agent_id,
             input,
             thread_id=thread_id,
+            frontend_tools=frontend_tools,
             overrides=overrides,
+            permissions=permissions,
             budget=budget,
             on_error=on_error,
             again=again,
@@ -195,7 +199,10 @@ class Client:
         agent_id: str | None = None,
         on_busy: OnBusy | str = OnBusy.ENQUEUE,
         message_id: str | None = None,
+        frontend_tools: Sequence[FrontendTool] = (),
         overrides: InferenceOverrides | None = None,
+        permissions: Sequence[Rule] = (),
+        budget: Budget | None = None,
         confirm: bool = False,
         live: bool = False,
         tenant: str | None = None,
@@ -208,8 +215,13 @@ class Client:
         Returns the message's id. Sending a message with the same id again has no effect. If the thread is being closed,
         this waits until it is closed, and wakes it.
 
+        `overrides`, `permissions` and `budget` apply to the run that the message begins, and to no other. A message
+        that has one of them, or `frontend_tools`, is refused if the run under way would read it: with `steer`, and on a
+        thread in `run` mode with `enqueue`.
+
         Args:
             text: the message; or its blocks, such as pictures and documents.
+            frontend_tools: from the run that the message begins on, they replace those that the thread has.
             confirm: wait until the thread has handled the message, to see a refusal.
             live: you watch the run that reads the message while models write its answers, as for `start`.
             tenant: yours. A new thread belongs to it, and a thread of another tenant refuses the message; without one,
@@ -233,7 +245,10 @@ class Client:
                 input=(message,),
                 on_busy=OnBusy(on_busy),
                 agent_id=agent_id,
+                frontend_tools=tuple(frontend_tools),
                 overrides=overrides,
+                permissions=tuple(permissions),
+                budget=budget,
                 live=live,
                 tenant=tenant,
                 user=user,
@@ -259,7 +274,10 @@ class Client:
         on_busy: OnBusy | str = OnBusy.ENQUEUE,
         on_decision: OnDecision = "raise",
         message_id: str | None = None,
+        frontend_tools: Sequence[FrontendTool] = (),
         overrides: InferenceOverrides | None = None,
+        permissions: Sequence[Rule] = (),
+        budget: Budget | None = None,
         live: bool = False,
         tenant: str | None = None,
         user: str | None = None,
@@ -277,7 +295,10 @@ class Client:
         on_busy: OnBusy | str = OnBusy.ENQUEUE,
         on_decision: OnDecision = "raise",
         message_id: str | None = None,
+        frontend_tools: Sequence[FrontendTool] = (),
         overrides: InferenceOverrides | None = None,
+        permissions: Sequence[Rule] = (),
+        budget: Budget | None = None,
         live: bool = False,
         tenant: str | None = None,
         user: str | None = None,
@@ -294,7 +315,10 @@ class Client:
         on_busy: OnBusy | str = OnBusy.ENQUEUE,
         on_decision: OnDecision = "raise",
         message_id: str | None = None,
+        frontend_tools: Sequence[FrontendTool] = (),
         overrides: InferenceOverrides | None = None,
+        permissions: Sequence[Rule] = (),
+        budget: Budget | None = None,
         live: bool = False,
         tenant: str | None = None,
         user: str | None = None,
@@ -337,7 +361,10 @@ class Client:
                 agent_id=agent_id,
                 on_busy=on_busy,
                 message_id=id,
+                frontend_tools=frontend_tools,
                 overrides=overrides,
+                permissions=permissions,
+                budget=budget,
                 live=live,
                 tenant=tenant,
                 user=user,
@@ -449,6 +476,7 @@ class Client:
         started_before: datetime | timedelta | None = None,
         subagents: bool = False,
         query: str | None = None,
+        metadata: Mapping[str, JsonValue] | None = None,
         details: bool = False,
         limit: int | None = None,
     ) -> AsyncIterator[ThreadSummary]:
@@ -479,6 +507,7 @@ class Client:
             started_before=time_of(started_before),
             subagents=subagents,
             query=query,
+            metadata=metadata or {},
         )
         return list_threads(self.reader, wanted, details=details, limit=limit)
 

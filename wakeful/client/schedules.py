@@ -85,7 +85,7 @@ class Schedules:
             thread_id: send the message to this thread, as `Client.send` does, instead of starting one.
             on_busy: with `thread_id`, what happens to the message while a run is active.
             policy: Temporal's; by default, a firing is skipped while the one before still runs.
-            budget: of each firing's run; only without `thread_id`.
+            budget: of each firing's run.
             on_error: with `complete`, the workflow of a firing whose run ends in an error does not fail; only without
                 `thread_id`.
 
@@ -94,8 +94,6 @@ class Schedules:
         """
         schedule_id = schedule_id or agent_id
         check_thread_id(thread_id or schedule_id + FIRING_SUFFIX)
-        if thread_id is not None and budget is not None:
-            raise CallerError("a budget is for the thread that a firing starts: leave out budget or thread_id")
         if thread_id is not None and on_error != OnError.FAIL:
             raise CallerError("on_error is for the thread that a firing starts: leave out on_error or thread_id")
         metadata = dict(metadata or {})
@@ -114,6 +112,7 @@ class Schedules:
                 input=text,
                 agent_id=agent_id,
                 on_busy=OnBusy(on_busy),
+                budget=budget,
                 tenant=tenant,
                 user=user,
                 metadata=metadata,

@@ -4,10 +4,11 @@ One list query finds them, whatever their number; no thread is read unless the c
 behind by a moment.
 """
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from pydantic import JsonValue
 from temporalio.api.common.v1 import Payloads as RawPayloads
 from temporalio.client import Client as TemporalClient
 from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
@@ -66,6 +67,8 @@ class ThreadSummary(Wire):
     closed_at: Maybe[int] = None
     runs: Maybe[int] = None
     """With details: how many runs it has had."""
+    metadata: Few[dict[str, JsonValue]] = {}
+    """With details: of the message that began its newest run."""
     last_line: Maybe[str] = None
     """With details: the last line of its newest answer, or what its run is doing."""
     unknown: Maybe[str] = None
@@ -86,6 +89,12 @@ class ThreadFilter:
     started_before: datetime | None = None
     subagents: bool = False
     query: str | None = None
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Of the newest run. Temporal does not list it, so the threads that meet the other conditions are read."""
+
+    def matches(self, summary: ThreadSummary) -> bool:
+        """Whether a thread that was read has the metadata."""
+        return all(key in summary.metadata and summary.metadata[key] == self.metadata[key] for key in self.metadata)
 
     def condition(self) -> str:
         """The list filter.
@@ -94,9 +103,9 @@ class ThreadFilter:
             CallerError: a status or an outcome that no run has.
         """
         words = ((self.status, "status", tuple(RunStatus)), (self.outcome, "outcome", OUTCOMES))
-        for value, field, known in words:
+        for value, word, known in words:
             if value is not None and value not in known:
-                raise CallerError(f"no run has the {field} {str(value)!r}: use one of {', '.join(known)}")
+                raise CallerError(f"no run has the {word} {str(value)!r}: use one of {', '.join(known)}")
         keywords = (
             (names.ATTRIBUTE_AGENT, self.agent_id),
             (names.ATTRIBUTE_STATUS, self.status),
@@ -133,9 +142,11 @@ async def list_threads(
     try:
         async for page in _pages(reader.temporal, condition, size=min(PAGE, limit or PAGE)):
             newest = await _newest(reader.temporal, [each for each in page if each.id not in shown])
-            found = newest[:left]
-            shown |= {each.id for each in found}
-            for summary in await _summaries(reader, found, details=details):
+            candidates = newest if wanted.metadata else newest[:left]
+            shown |= {each.id for each in candidates}
+            summaries = await _summaries(reader, candidates, details=details or bool(wanted.metadata))
+            found = [summary for summary in summaries if wanted.matches(summary)][:left]
+            for summary in found:
                 yield summary
             if left is not None and (left := left - len(found)) <= 0:
                 return
@@ -217,7 +228,7 @@ async def _title(payloads: Payloads, execution: WorkflowExecution) -> str:
 def _details(view: StatusView) -> dict[str, object]:
     answer = view.result.response if view.result is not None else ""
     lines = [line.strip() for line in answer.splitlines() if line.strip()]
-    return {"runs": view.runs, "last_line": lines[-1] if lines else view.doing}
+    return {"runs": view.runs, "metadata": view.metadata, "last_line": lines[-1] if lines else view.doing}
 
 
 def _millis(at: datetime) -> int:

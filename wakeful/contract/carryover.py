@@ -9,6 +9,7 @@ from typing import TypeVar
 from pydantic import JsonValue
 
 from wakeful.contract.base import Few, Maybe, Wire, json_bytes
+from wakeful.contract.budgets import Budget
 from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message
@@ -18,7 +19,7 @@ from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import Adapter, Priority, RunIdentity, RunMode
 from wakeful.contract.segments import SegmentRef
 from wakeful.contract.tasks import Task, TaskStarter
-from wakeful.contract.tools import ToolDescriptor
+from wakeful.contract.tools import FrontendTool, ToolDescriptor
 
 UNDELIVERED_BYTES = 300_000
 """Of all undelivered messages together."""
@@ -57,6 +58,9 @@ class UnreadMessage(Wire):
     """Messages of one group start one run together."""
     agent_id: Maybe[str] = None
     overrides: Maybe[InferenceOverrides] = None
+    permissions: Few[tuple[Rule, ...]] = ()
+    budget: Maybe[Budget] = None
+    frontend_tools: Few[tuple[FrontendTool, ...]] = ()
     live: Few[bool] = False
     user: Maybe[str] = None
     metadata: Few[dict[str, JsonValue]] = {}

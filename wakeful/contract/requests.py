@@ -110,14 +110,18 @@ class RunRequest(Written):
             raise ValueError("user and metadata belong to a message, and no run starts without input")
         if self.fork and self.restore_from:
             raise ValueError("a thread continues another thread (fork) or itself (restore_from), not both")
-        names = [tool.id for tool in self.frontend_tools]
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"frontend_tools are declared twice: {', '.join(repeated)}")
+        _check_declared_once(self.frontend_tools)
         return self
 
     @property
     def messages(self) -> tuple[InputMessage, ...]:
         return as_messages(self.input)
+
+
+def _check_declared_once(tools: Sequence[FrontendTool]) -> None:
+    names = [tool.id for tool in tools]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"frontend_tools are declared twice: {', '.join(repeated)}")
 
 
 TITLE_LENGTH = 80
@@ -139,6 +143,12 @@ class Submission(Written):
     """The agent for the run that they start, if it is to change."""
     overrides: Annotated[Maybe[InferenceOverrides], AfterValidator(within(SETTINGS_BYTES))] = None
     """Settings for the run that they start."""
+    permissions: Annotated[Few[tuple[Rule, ...]], AfterValidator(within(SETTINGS_BYTES))] = ()
+    """Rules for the run that they start, as in a request."""
+    budget: Maybe[Budget] = None
+    """What the run that they start, and its descendants, may spend."""
+    frontend_tools: Annotated[Few[tuple[FrontendTool, ...]], AfterValidator(within(SETTINGS_BYTES))] = ()
+    """The tools of the sender's front end; from the run that they start on, they replace those that the thread has."""
     live: Few[bool] = False
     """The sender watches the run that reads them while models write its answers."""
     tenant: Maybe[Name] = None
@@ -150,6 +160,11 @@ class Submission(Written):
     run_mode: Maybe[RunMode] = None
     adapter: Maybe[Adapter] = None
     """As in a request, for the run that they start."""
+
+    @model_validator(mode="after")
+    def _declares_each_tool_once(self) -> "Submission":
+        _check_declared_once(self.frontend_tools)
+        return self
 
     @property
     def messages(self) -> tuple[InputMessage, ...]:

@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from pydantic import JsonValue
+
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.carryover import Carryover
@@ -91,6 +93,8 @@ class StatusView(Wire):
     """What the run and its ended descendants have spent."""
     budget: Maybe[Budget] = None
     """What the run may spend."""
+    metadata: Few[dict[str, JsonValue]] = {}
+    """Of the message that began the run."""
     unhandled_since: Maybe[int] = None
     """Since when a workflow task has been waiting for a worker, in milliseconds since 1970: what arrived since then is
     not in this status. No query answers it; `client.status` reads it from Temporal."""

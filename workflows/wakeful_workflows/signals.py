@@ -123,6 +123,9 @@ def _submitted(payload: object) -> Fact:
         submission.metadata,
         submission.run_mode,
         submission.adapter,
+        submission.permissions,
+        submission.budget,
+        submission.frontend_tools,
     )
 
 

@@ -42,7 +42,7 @@ from wakeful.loop.thread.opening import begin
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 
 IDENTITY = RunIdentity(thread_id="t1", run_id="r1", agent_id="assistant")
-BEFORE = BeforeRun("assistant", None, None, AgentState(), (), ContextState())
+BEFORE = BeforeRun("assistant", None, None, AgentState(), (), ContextState(), frontend_tools=())
 HELLO = Message(id="r1:1", role=Role.USER, content=(TextBlock(text="Hello"),))
 STARTED = (
     MessageReceived(message=HELLO),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,6 +21,9 @@ LIMIT = 20
 StatusChoice = Literal["created", "running", "waiting", "done"]
 OutcomeChoice = Literal["natural", "stopped", "blocked", "error", "cancelled"]
 """The words of `RunStatus` and of outcomes, whose modules take long to import."""
+
+
+TextList = builtins.list[str]  # the command is called `list`
 
 
 def list(
@@ -43,6 +47,10 @@ def list(
         str | None, typer.Option(metavar="AGE", help="Only those that started before this time.")
     ] = None,
     query: Annotated[str | None, typer.Option(metavar="FILTER", help="A Temporal list filter.")] = None,
+    metadata: Annotated[
+        TextList | None,
+        typer.Option(metavar="KEY=VALUE", help="Only those whose newest run has this; reads each. Repeatable."),
+    ] = None,
     subagents: Annotated[bool, typer.Option("--subagents", help="Also the threads of sub-agents.")] = False,
     details: Annotated[
         bool, typer.Option("--details", help="Also read each thread, for its runs and its last line.")
@@ -59,6 +67,8 @@ def list(
     """
     from wakeful.cli.session import parse_duration, with_client
 
+    given = options.parse_metadata(metadata)
+
     async def go(client: Client) -> None:
         found = client.threads(
             agent_id=agent,
@@ -71,6 +81,7 @@ def list(
             started_before=parse_duration("--older-than", older_than) if older_than else None,
             subagents=subagents,
             query=query,
+            metadata=given,
             details=details,
             limit=limit + 1,
         )

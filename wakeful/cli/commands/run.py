@@ -31,6 +31,8 @@ def run(
         bool, typer.Option("--no-wait", help="Return as soon as the run has started, and print its thread's id.")
     ] = False,
     on_error: options.OnErrorOption = "fail",
+    permission: options.PermissionOption = None,
+    frontend_tools: options.FrontendToolsOption = None,
     budget_tokens: options.BudgetTokens = None,
     budget_cost: options.BudgetCost = None,
     budget_turns: options.BudgetTurns = None,
@@ -50,21 +52,21 @@ def run(
 
     The answer is on standard output, the events are on standard error. Ctrl-C does not stop the run.
     """
+    from wakeful.cli.run_settings import parse_budget, parse_permissions, read_frontend_tools
     from wakeful.cli.session import with_client
     from wakeful.cli.terminal.event_printer import ViewOptions
     from wakeful.cli.terminal.follow import follow, print_result
-    from wakeful.contract.budgets import Budget
     from wakeful.contract.runs import Priority
 
-    limits = Budget(
+    budget = parse_budget(
         tokens=budget_tokens,
         cost=budget_cost,
         turns=budget_turns,
         tool_calls=budget_tool_calls,
         seconds=budget_seconds,
     )
-    budget = None if limits == Budget() else limits
     given = options.parse_metadata(metadata)
+    rules, tools = parse_permissions(permission), read_frontend_tools(frontend_tools)
 
     started = ""
 
@@ -77,6 +79,8 @@ def run(
             agent,
             text,
             thread_id=thread,
+            permissions=rules,
+            frontend_tools=tools,
             budget=budget,
             on_error=on_error,
             again=again,

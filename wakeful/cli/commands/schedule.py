@@ -90,11 +90,11 @@ def create(
     """
     from temporalio.client import ScheduleOverlapPolicy, SchedulePolicy
 
+    from wakeful.cli.run_settings import parse_budget
     from wakeful.cli.session import with_client
-    from wakeful.contract.budgets import Budget
 
     spec = _spec(cron or [], every, time_zone, jitter)
-    budget = Budget(
+    budget = parse_budget(
         tokens=budget_tokens,
         cost=budget_cost,
         turns=budget_turns,
@@ -111,7 +111,7 @@ def create(
             thread_id=thread,
             on_busy=on_busy,
             policy=SchedulePolicy(overlap=ScheduleOverlapPolicy[overlap.upper().replace("-", "_")]),
-            budget=None if budget == Budget() else budget,
+            budget=budget,
             on_error=on_error,
             tenant=tenant,
             user=user,

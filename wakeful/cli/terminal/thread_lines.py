@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from time import time
 
-from wakeful.cli.terminal.text import aligned, counted, duration, printable, short
+from wakeful.cli.terminal.text import aligned, compact, counted, duration, printable, short
 from wakeful.client.threads import ThreadSummary
 
 
@@ -40,6 +40,7 @@ def _lines_under(thread: ThreadSummary) -> list[str]:
     ]
     waits = [f"waits for {counted(len(thread.pending), 'decision')}"] if thread.pending else []
     runs = [counted(thread.runs, "run")] if thread.runs is not None else []
-    about = " · ".join([*runs, *waits, *owners])
+    metadata = [short(compact(thread.metadata))] if thread.metadata else []
+    about = " · ".join([*runs, *waits, *owners, *metadata])
     last = short(thread.last_line or thread.unknown or "")
     return [line for line in (about, last) if line]

@@ -217,14 +217,14 @@ def _on_stage_work_ended(thread: Thread, fact: WorkFact, *, now: int) -> Advance
             pinned = thread.with_run(replace(thread.current, revision=min(revision, REVISION)))
             # Not resolving any more: a run that stops at once would wait for the lookup, which has ended.
             bound = steps.bind_agent(pinned, agent, now=now).entering(BetweenSteps())
-            if (problem := budgets.price_problem(bound.current, agent.agent_id, unpriced)) is not None:
+            if (problem := ledger.price_problem(bound.current, agent.agent_id, unpriced)) is not None:
                 return ending.finish(bound, Errored(value=problem, code="no_price"), now=now)
             started = hooks.run_at_start(bound) if agent.plugins else None
             return started or next_step(bound, now=now)
         case RunningHooks() as stage, _:
             return _on_hooks_returned(thread, stage, fact, now=now)
         case HandingOff(), AgentResolved(agent=agent, unpriced=unpriced):
-            if (problem := budgets.price_problem(thread.current, agent.agent_id, unpriced)) is not None:
+            if (problem := ledger.price_problem(thread.current, agent.agent_id, unpriced)) is not None:
                 return steps.on_handoff_failed(thread, problem, now=now)
             return steps.on_handoff_resolved(thread, agent, now=now).then(_take_over, now=now)
         case HandingOff(), _:

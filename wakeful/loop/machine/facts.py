@@ -18,7 +18,7 @@ from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import NO_USAGE, Adapter, OnBusy, RunMode, Usage
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult
-from wakeful.contract.tools import ToolOutcome
+from wakeful.contract.tools import FrontendTool, ToolOutcome
 
 
 @dataclass(frozen=True)
@@ -173,6 +173,9 @@ class MessagesSubmitted:
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     run_mode: RunMode | None = None
     adapter: Adapter | None = None
+    permissions: tuple[Rule, ...] = ()
+    budget: Budget | None = None
+    frontend_tools: tuple[FrontendTool, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -197,6 +200,8 @@ class Submitted:
     run_mode: RunMode | None = None
     adapter: Adapter | None = None
     """All four are those of the run that it begins."""
+    frontend_tools: tuple[FrontendTool, ...] = ()
+    """Those of the thread from that run on, if there are any."""
 
 
 @dataclass(frozen=True)

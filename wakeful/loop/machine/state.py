@@ -225,6 +225,8 @@ class BeforeRun:
     agent_state: AgentState
     permissions: tuple[Rule, ...]
     context: ContextState
+    frontend_tools: tuple[ToolDescriptor, ...] | None = None
+    """None if the run was started before messages could change them."""
 
 
 @dataclass(frozen=True)
@@ -420,6 +422,7 @@ class Thread:
             agent_state=self.agent_state,
             permissions=self.permissions,
             context=self.context,
+            frontend_tools=self.frontend_tools,
         )
 
     @property

@@ -37,17 +37,6 @@ from wakeful.loop.thread import cancelling
 UNITS = {"tokens": " tokens", "cost": "", "turns": " turns", TOOL_CALLS: " tool calls"}
 
 
-def price_problem(run: Run, agent_id: str, unpriced: tuple[str, ...]) -> str | None:
-    """Why the run's cost budget cannot be kept, if so: what its agent's models cost is not known."""
-    if not unpriced or _total_limit(run).cost is None:
-        return None
-    models = ", ".join(map(repr, unpriced))
-    return (
-        f"the run has a cost budget, which cannot limit agent {agent_id!r}: these models have no price: {models}; set "
-        "prices in the registry, or limit tokens instead"
-    )
-
-
 def before_step(thread: Thread, *, now: int) -> Advance | None:
     """None if the model may be called; else the run stops, or waits for its parent or its tasks.
 

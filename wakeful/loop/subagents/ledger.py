@@ -40,6 +40,17 @@ def tightest(*budgets: Budget | None) -> Budget:
     return Budget.model_validate(limits)
 
 
+def price_problem(run: Run, agent_id: str, unpriced: tuple[str, ...]) -> str | None:
+    """Why the run's cost budget cannot be kept, if so: what its agent's models cost is not known."""
+    if not unpriced or tightest(run.budget.limit, run.budget.allowance).cost is None:
+        return None
+    models = ", ".join(map(repr, unpriced))
+    return (
+        f"the run has a cost budget, which cannot limit agent {agent_id!r}: these models have no price: {models}; set "
+        "prices in the registry, or limit tokens instead"
+    )
+
+
 def deadline(budget: Budget, inherited: int | None, now: int) -> int | None:
     """When the wall time is spent: the tree's deadline, or the run's own if that is earlier."""
     own = None if budget.seconds is None else now + round(budget.seconds * 1000)

@@ -46,7 +46,7 @@ from wakeful.loop.step.steps import handoff_command, infer_command
 from wakeful.loop.subagents.mail import resend_command, send_command
 from wakeful.loop.thread.submissions import resolve_command
 
-FORMAT = 2
+FORMAT = 3
 """The format of snapshots. Raise it when a field of anything in a snapshot is added, changed or removed: an older
 release must not read a snapshot that has more than it knows, because it would drop that. A test compares the fields."""
 

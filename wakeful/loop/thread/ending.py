@@ -258,6 +258,7 @@ def _rolled_back(thread: Thread) -> Thread:
         requested_agent=before.requested_agent,
         agent_state=thread.agent_state.rolled_back(before.agent_state),
         permissions=before.permissions,
+        frontend_tools=thread.frontend_tools if before.frontend_tools is None else before.frontend_tools,
         transcript=transcript,
         context=context.rolled_back(thread.context, before.context, transcript.length),
         steering=(*mail, *thread.steering),

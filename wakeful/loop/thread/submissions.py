@@ -1,6 +1,6 @@
 """Messages that clients submit: start a run with them, queue them, steer with them, or interrupt the run for them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from typing import assert_never
 
@@ -73,6 +73,9 @@ def accept(thread: Thread, fact: MessagesSubmitted, *, now: int) -> Advance:
                 str(number),
                 fact.agent_id,
                 fact.overrides,
+                fact.permissions,
+                fact.budget,
+                frontend_tools=fact.frontend_tools,
                 live=fact.live,
                 user=fact.user,
                 metadata=fact.metadata,
@@ -114,8 +117,8 @@ def accept_submitted(thread: Thread, messages: tuple[Submitted, ...], on_busy: O
     sent = [submitted.message.id for submitted in messages]
     if on_busy is OnBusy.REJECT and not isinstance(thread.stage, Idle | AwaitingTasks):
         return refuse_messages(thread, sent, "the thread is busy, and on_busy is reject", now=now)
-    if any(submitted.overrides for submitted in messages) and not _start_a_run(thread, on_busy):
-        reason = "overrides apply to the run that messages start, but the run under way reads these"
+    if (given := _settings_of_a_run(messages)) and not _start_a_run(thread, on_busy):
+        reason = f"{', '.join(given)} apply to the run that messages start, but the run under way reads these"
         return refuse_messages(thread, sent, reason, now=now)
     if _would_act_for_another(thread, messages, on_busy):
         if thread.mode is ThreadMode.RUN:
@@ -133,6 +136,17 @@ def accept_submitted(thread: Thread, messages: tuple[Submitted, ...], on_busy: O
     return Advance(thread, events=tuple(MessageReceived(message=submitted.message) for submitted in new)).then(
         _queue, tuple(new), on_busy
     )
+
+
+def _settings_of_a_run(messages: Iterable[Submitted]) -> list[str]:
+    """What these messages set for the run that they start: a run that is under way has its own."""
+    given = {
+        "overrides": any(submitted.overrides for submitted in messages),
+        "permissions": any(submitted.permissions for submitted in messages),
+        "budgets": any(submitted.budget for submitted in messages),
+        "frontend tools": any(submitted.frontend_tools for submitted in messages),
+    }
+    return [name for name, is_given in given.items() if is_given]
 
 
 def _queue(thread: Thread, new: tuple[Submitted, ...], on_busy: OnBusy) -> Advance:
@@ -206,7 +220,7 @@ def _start_together(first: Submitted, later: Submitted) -> bool:
 
 
 def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | RunRequest) -> Advance:
-    """Start a run that reads `taken`; `first` has its agent, overrides, permissions, budget, user and metadata."""
+    """Start a run that reads `taken`; `first` has its agent, settings, user and metadata."""
     counters = thread.counters.model_copy(update={"runs": thread.counters.runs + 1})
     number, is_first = counters.runs, thread.run is None
     agent_id = first.agent_id or thread.requested_agent or thread.active_agent or thread.identity.agent_id
@@ -254,6 +268,7 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
         requested_agent=None,
         context=replace(thread.context, unpaid=NO_USAGE),
         agent_state=thread.agent_state if is_first else thread.agent_state.for_next_run(),
+        frontend_tools=tuple(tool.descriptor() for tool in first.frontend_tools) or thread.frontend_tools,
     ).entering(Resolving(id=resolve_id))
     started = _appending(started, taken)
     return Advance(
@@ -297,7 +312,7 @@ def _needs_own_run(thread: Thread, later: Submitted) -> bool:
     if thread.mode is ThreadMode.RUN:
         return False  # there will be no other run
     answers = thread.active_agent or thread.identity.agent_id
-    if later.overrides is not None or later.agent_id not in (None, answers):
+    if _settings_of_a_run((later,)) or later.agent_id not in (None, answers):
         return True
     # Gates may allow less in a scheduled run than in one that a person asked for.
     return later.run_mode not in (None, thread.identity.run_mode)

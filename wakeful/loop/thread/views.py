@@ -84,6 +84,7 @@ def status_view(thread: Thread) -> StatusView:
         undelivered=tuple(map(_cut, thread.mail.undelivered)),
         spent=ledger.spent(run) if run else Spent(),
         budget=None if limit == Budget() else limit,
+        metadata=dict(run.metadata) if run else {},
     )
 
 
@@ -218,6 +219,9 @@ def _unread(later: Submitted) -> UnreadMessage:
         group=later.group,
         agent_id=later.agent_id,
         overrides=later.overrides,
+        permissions=later.permissions,
+        budget=later.budget,
+        frontend_tools=later.frontend_tools,
         live=later.live,
         user=later.user,
         metadata=dict(later.metadata),

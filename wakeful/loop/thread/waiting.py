@@ -47,8 +47,8 @@ def _no_room(thread: Thread, count: int, size: int) -> str | None:
 
 
 def _message_bytes(submitted: Submitted) -> int:
-    overrides = submitted.overrides
-    settings = len(overrides.model_dump_json().encode()) if overrides is not None else 0
+    set = (submitted.overrides, submitted.budget, *submitted.permissions, *submitted.frontend_tools)
+    settings = sum(len(each.model_dump_json().encode()) for each in set if each is not None)
     settings += len(submitted.user or "") + json_bytes(submitted.metadata)
     return _OVERHEAD + len(submitted.message.model_dump_json().encode()) + settings
 
