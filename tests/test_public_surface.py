@@ -224,7 +224,26 @@ EXPORTS = [
     "thread_owner",
     "tool",
 ]
-TESTING = ["ScriptedModel", "Turn", "call", "embedded_server", "running_worker", "runtime", "say"]
+TESTING = [
+    "NoDecision",
+    "RecordedModel",
+    "RecordingToolContext",
+    "ScriptedModel",
+    "SuspendCall",
+    "Turn",
+    "UnexpectedModelCall",
+    "call",
+    "embedded_server",
+    "fresh_namespace",
+    "make_gate_call",
+    "make_identity",
+    "make_tool_context",
+    "running_worker",
+    "runtime",
+    "say",
+    "skip_time",
+    "wait_for_decision",
+]
 A2A = ["TOKEN_VARIABLE", "app"]
 MCP = ["app", "serve_stdio"]
 WORKFLOW = ["AgentCancelled", "AgentFailed", "AgentHandle", "AgentOptions", "AgentTimedOut", "run_agent", "start_agent"]

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.testing.desk import WEEK, desk
-from wakeful import Agent, ProviderError, ProviderErrorKind, Registry, ThreadMode, ThreadNotFound
+from wakeful import Agent, Client, ProviderError, ProviderErrorKind, Registry, ThreadMode, ThreadNotFound
 from wakeful.authoring.scripted import Turn
 from wakeful.contract.inference import ModelRequest
 from wakeful.pytest_plugin import WakefulRuntime
@@ -35,6 +35,20 @@ async def test_a_decision_that_was_made_is_not_waited_for_again(wakeful_runtime:
             assert pending.arguments == {"item": item}
             await client.decide(thread, pending.call_id, "resume")
         assert (await client.result(thread)).response == "ordered pot."
+
+
+async def test_a_decision_that_was_sent_is_not_found_again_before_a_worker_has_handled_it(
+    wakeful_runtime: WakefulRuntime,
+) -> None:
+    registry, _ = desk(*ORDERING)
+    async with wakeful_runtime(registry) as client:
+        thread = await client.start("buyer", "cups, please")
+        pending = await wait_for_decision(client, thread)
+    async with Client(client.temporal) as without_worker:
+        assert (await wait_for_decision(without_worker, thread)).ticket == pending.ticket
+        await without_worker.decide(thread, pending.call_id, "resume")
+        with pytest.raises(NoDecision, match="asks for no decision within 0 s"):
+            await wait_for_decision(without_worker, thread, within=0)
 
 
 async def test_a_decision_of_a_sub_agent_is_found(wakeful_runtime: WakefulRuntime) -> None:

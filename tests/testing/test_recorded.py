@@ -35,7 +35,7 @@ ANSWER = Answer(text="We have 3 cups.", chunk=6, usage=Usage(prompt_tokens=20, c
 
 @pytest.fixture
 async def fake() -> AsyncIterator[FakeProvider]:
-    async with fake_provider() as running:
+    async with fake_provider(validate=False) as running:
         yield running
 
 
@@ -91,9 +91,7 @@ def without_ids(part: StreamPart) -> StreamPart | tuple[str, str]:
 
 async def test_the_file_is_readable_and_the_same_whenever_it_is_recorded(fake: FakeProvider, tmp_path: Path) -> None:
     request = HELLO.model_copy(update={"instructions": "Be brief."})
-    fake.will(
-        Answer(text="Hello!", calls=(Call("fc_1", "stock"),)), Answer(text="Hello!", calls=(Call("fc_2", "stock"),))
-    )
+    fake.will(*(Answer(text="Hello!", calls=(Call(id, "stock"),), usage=None) for id in ("fc_1", "fc_2")))
     first, second = tmp_path / "first.json", tmp_path / "second.json"
     for path in (first, second):
         await parts(RecordedModel(path, live=live(fake), record=True), request)
@@ -122,7 +120,6 @@ FILE = """\
         {"call": {"index": 0, "id": "call_bfaacb5e_1", "name": "stock"}},
         {"arguments": {"index": 0, "text": "{}"}},
         {"call_end": {"index": 0}},
-        {"usage": {"usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18, "cache_read_tokens": 0, "cache_creation_tokens": 0, "thinking_tokens": 0}}},
         {"stop": {"reason": "ToolUse"}}
       ]
     }

@@ -92,6 +92,7 @@ def instructions(ctx: InstructionsContext) -> str:
 
 
 MODEL = ScriptedModel(
+    [say("hello")],
     when={
         "look": [call("whoami"), say("{result}")],
         "go": [call("whoami"), call("glance"), call("dig"), call("agent_run_helper", prompt="look"), say("{result}")],
@@ -101,7 +102,7 @@ MODEL = ScriptedModel(
         ],
         "please": [call("agent_run_helper", prompt="hello"), say("{result}")],
         "fly": [call("fly"), say("{result}")],
-    }
+    },
 )
 DESK = Agent(
     id="desk",

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import queue
 import threading
 import uuid
@@ -13,8 +14,9 @@ from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from wakeful.connection import RETENTION, Address, connect, embedded_server, ensure_search_attributes
+from wakeful.connection import RETENTION, embedded_server, ensure_search_attributes
 from wakeful.contract.errors import ConnectionFailed
+from wakeful.storage import data_converter
 
 READY_WITHIN = timedelta(seconds=30)
 """How long a server may take to make a new namespace usable."""
@@ -67,28 +69,33 @@ class _ServerThread(threading.Thread):
 async def fresh_namespace(address: str) -> Client:
     """A client of a new namespace on a running server, with the search attributes of Wakeful.
 
+    Nothing of the environment changes where it connects to: a test must not reach the cluster that your shell names.
+
     Raises:
         ConnectionFailed: the server does not answer, or does not make the namespace usable in time.
     """
     name, retention = f"test-{uuid.uuid4().hex[:12]}", Duration()
     retention.FromTimedelta(RETENTION)
-    anywhere = await connect(Address(address=address))
-    await anywhere.workflow_service.register_namespace(
+    try:
+        client = await Client.connect(address, namespace=name, data_converter=await data_converter(os.environ))
+    except RuntimeError as error:
+        raise ConnectionFailed(f"cannot reach Temporal at {address}: {error}") from error
+    await client.workflow_service.register_namespace(
         RegisterNamespaceRequest(namespace=name, workflow_execution_retention_period=retention)
     )
     try:
         async with asyncio.timeout(READY_WITHIN.total_seconds()):
-            return await _usable(address, name)
+            await _until_usable(client)
     except TimeoutError as error:
         raise ConnectionFailed(f"namespace {name!r} at {address} is not usable after {READY_WITHIN}") from error
+    return client
 
 
-async def _usable(address: str, name: str) -> Client:
-    """The services of a server learn of a new namespace one after another."""
+async def _until_usable(client: Client) -> None:
+    """Wait for the services of the server, which learn of a new namespace one after another."""
     while True:
-        with contextlib.suppress(ConnectionFailed, RPCError):
-            client = await connect(Address(address=address, namespace=name))
+        with contextlib.suppress(RPCError):
             await client.count_workflows()
             if await ensure_search_attributes(client):
-                return client
+                return
         await asyncio.sleep(0.01)
