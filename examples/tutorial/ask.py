@@ -15,5 +15,4 @@ async def main(thread_id: str, text: str) -> None:
         print("A colleague will look into it.")
 
 
-if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+asyncio.run(main(*sys.argv[1:]))

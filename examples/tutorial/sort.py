@@ -12,5 +12,4 @@ async def main() -> None:
     print(repr(answer.output))
 
 
-if __name__ == "__main__":
-    asyncio.run(main())
+asyncio.run(main())

@@ -17,7 +17,7 @@ class Block:
     @property
     def file(self) -> str | None:
         """The file that the block shows or changes: the one that the prose names last, just before it."""
-        named = re.search(r"`([\w.]+\.\w+)`:\n\n$", self.before)
+        named = re.search(r"`([\w.]+\.\w+)`:\n\n(?:<!--.*-->\n)?$", self.before)
         return named[1] if named else None
 
     @property
