@@ -6,14 +6,15 @@ from wakeful import ModelRequest, Role, ScriptedModel, call, say
 from wakeful.testing import Turn
 
 
-def order_number(request: ModelRequest) -> str:
+def order_number(request: ModelRequest) -> str | None:
     """The newest order number in the conversation."""
     said = " ".join(message.text for message in request.messages if message.role is Role.USER)
-    return str(re.findall(r"\d{4}", said)[-1])
+    return next(reversed(re.findall(r"\d{4}", said)), None)
 
 
 def look_up(request: ModelRequest) -> Turn:
-    return call("find_order", number=order_number(request))
+    number = order_number(request)
+    return call("find_order", number=number) if number else say("Which order is it?")
 
 
 def pay_back(request: ModelRequest) -> Turn:
