@@ -17,9 +17,9 @@ from tests.support.waiting import BOUND_SECONDS
 from wakeful.connection import temporal_command
 
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY")
-SERVER, WEB_UI, HEALTH = PORTS = ("7233", "8233", "9000")
+SERVER, WEB_UI, _ = PORTS = ("7233", "8233", "9000")
 """The ports on the page; the reader takes free ones instead."""
-READING = {"inbox", "replay", "show", "status", "curl"}
+READING = {"inbox", "show", "status", "curl"}
 """A person types these a moment after something has happened; the reader tries again until it has."""
 
 
@@ -40,7 +40,7 @@ class Reader:
         self._newest: Command | None = None
 
     async def follow(self, block: Block) -> None:
-        """Do what the prose before the block says, and then what the block says."""
+        """Do what the block says. If the prose before it says "start it again", restart the newest program first."""
         if "start it again" in block.before:
             assert self._newest is not None
             await self._start(self._newest)
