@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from wakeful.authoring.instructions import InstructionsContext
     from wakeful.authoring.mcp_server import McpServer
+    from wakeful.authoring.media import attachment
     from wakeful.authoring.plugin import Plugin
     from wakeful.authoring.profiles import (
         ProfileConflict,
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
     from wakeful.authoring.remote_agent import RemoteAgent
     from wakeful.authoring.scripted import ScriptedModel, call, say
     from wakeful.authoring.state import State, StateKey
-    from wakeful.authoring.tool import Tool, ToolContext, tool
+    from wakeful.authoring.tool import Tool, tool
+    from wakeful.authoring.tool_context import ToolContext
     from wakeful.client.answers import Answer
     from wakeful.client.approvals import PendingDecision
     from wakeful.client.asking import DecisionNeeded
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
         OutputMismatch,
         ProviderError,
         ProviderErrorKind,
+        RetryLater,
         RunBlocked,
         RunCancelled,
         RunFailed,
@@ -109,7 +112,20 @@ if TYPE_CHECKING:
     )
     from wakeful.contract.gates import Verdict
     from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
-    from wakeful.contract.messages import InputMessage, Message, Role, TextBlock, ToolCall, Visibility
+    from wakeful.contract.messages import (
+        AudioBlock,
+        Base64Source,
+        DocumentBlock,
+        ImageBlock,
+        InputMessage,
+        Message,
+        Role,
+        TextBlock,
+        ToolCall,
+        UrlSource,
+        VideoBlock,
+        Visibility,
+    )
     from wakeful.contract.model_settings import InferenceOverrides, ModelSettings
     from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
     from wakeful.contract.remote import Endpoint, Secret
@@ -184,8 +200,10 @@ __all__ = [
     "AllowText",
     "Answer",
     "AnthropicMessages",
+    "AudioBlock",
     "AzureOpenAIChat",
     "AzureOpenAIResponses",
+    "Base64Source",
     "BeforeInference",
     "BeforeToolExecute",
     "Behavior",
@@ -216,6 +234,7 @@ __all__ = [
     "DeleteReceipt",
     "Diagnosis",
     "DiscoveryFailed",
+    "DocumentBlock",
     "Endpoint",
     "EventRecord",
     "ExpiryAction",
@@ -228,6 +247,7 @@ __all__ = [
     "Handoff",
     "HistoryBudget",
     "HookContext",
+    "ImageBlock",
     "InferenceComplete",
     "InferenceOverrides",
     "InputMessage",
@@ -285,6 +305,7 @@ __all__ = [
     "ReminderSettings",
     "RemoteAgent",
     "ResumeMode",
+    "RetryLater",
     "RetryPolicy",
     "RewriteText",
     "Role",
@@ -353,15 +374,18 @@ __all__ = [
     "ToolResult",
     "ToolStatus",
     "TreeNode",
+    "UrlSource",
     "Usage",
     "UsagePart",
     "Verdict",
+    "VideoBlock",
     "Visibility",
     "WakefulError",
     "WakefulPlugin",
     "WorkerExhausted",
     "WorkerSettings",
     "agent_owner",
+    "attachment",
     "call",
     "connect",
     "default_model",
@@ -382,6 +406,7 @@ _EXPORTS = {
         "StepStart ToolGate"
     ),
     "wakeful.authoring.instructions": "InstructionsContext",
+    "wakeful.authoring.media": "attachment",
     "wakeful.authoring.plugin": "Plugin",
     "wakeful.authoring.profiles": (
         "ProfileConflict ProfileEntry ProfileKey ProfileKeyNotFound ProfileStore ProfileStoreFailed ProfileUnreadable "
@@ -392,7 +417,8 @@ _EXPORTS = {
     "wakeful.authoring.remote_agent": "RemoteAgent",
     "wakeful.authoring.scripted": "ScriptedModel call say",
     "wakeful.authoring.state": "State StateKey",
-    "wakeful.authoring.tool": "Tool ToolContext tool",
+    "wakeful.authoring.tool": "Tool tool",
+    "wakeful.authoring.tool_context": "ToolContext",
     "wakeful.client.answers": "Answer",
     "wakeful.client.approvals": "PendingDecision",
     "wakeful.client.asking": "DecisionNeeded",
@@ -411,8 +437,8 @@ _EXPORTS = {
     "wakeful.contract.errors": (
         "CallerError CannotDecode ChangeRefused ConfigurationError ConnectionFailed DecisionRefused "
         "DiscoveryFailed MessageRefused NoAnswer NotAnswered OtherTenant OutputMismatch ProviderError "
-        "ProviderErrorKind RunBlocked RunCancelled RunFailed RunStopped ThreadBusy ThreadExists ThreadExpired "
-        "ThreadNotFound ToolError WakefulError WorkerExhausted"
+        "ProviderErrorKind RetryLater RunBlocked RunCancelled RunFailed RunStopped ThreadBusy ThreadExists "
+        "ThreadExpired ThreadNotFound ToolError WakefulError WorkerExhausted"
     ),
     "wakeful.contract.events": (
         "EventRecord Handoff InferenceComplete MessageEdited MessageReceived MessagesRead MessagesWithdrawn "
@@ -420,7 +446,10 @@ _EXPORTS = {
     ),
     "wakeful.contract.gates": "Verdict",
     "wakeful.contract.inference": "ModelRequest ModelResponse StopReason",
-    "wakeful.contract.messages": "InputMessage Message Role TextBlock ToolCall Visibility",
+    "wakeful.contract.messages": (
+        "AudioBlock Base64Source DocumentBlock ImageBlock InputMessage Message Role TextBlock ToolCall UrlSource "
+        "VideoBlock Visibility"
+    ),
     "wakeful.contract.model_settings": "InferenceOverrides ModelSettings",
     "wakeful.contract.permissions": "Behavior PermissionPolicy Rule",
     "wakeful.contract.remote": "Endpoint Secret",

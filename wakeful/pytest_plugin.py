@@ -5,7 +5,7 @@ It imports nothing but pytest until a test uses a fixture.
 
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,20 +13,8 @@ if TYPE_CHECKING:
     from wakeful.authoring.profiles import ProfileStore
     from wakeful.client.client import Client
     from wakeful.registry.registry import Registry
+    from wakeful.testing.runtimes import WakefulRuntime
     from wakeful.worker import WorkerSettings
-
-
-class WakefulRuntime(Protocol):
-    """The type of the fixture `wakeful_runtime`; the arguments are those of `wakeful.testing.runtime`."""
-
-    def __call__(
-        self,
-        registry: "Registry",
-        *,
-        settings: "WorkerSettings | None" = None,
-        profiles: "ProfileStore | None" = None,
-        time_skipping: bool = False,
-    ) -> "contextlib.AbstractAsyncContextManager[Client]": ...
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +27,7 @@ def wakeful_server() -> Iterator[str]:
 
 
 @pytest.fixture
-def wakeful_runtime(wakeful_server: str) -> WakefulRuntime:
+def wakeful_runtime(wakeful_server: str) -> "WakefulRuntime":
     """Runs a worker for a registry, in a namespace of its own on the server that the tests share; yields a client."""
 
     @contextlib.asynccontextmanager

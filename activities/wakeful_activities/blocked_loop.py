@@ -43,21 +43,18 @@ def running_in_loop(code: str) -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def warning_of_blocked_loop(seconds: float = BLOCKED_SECONDS) -> AsyncIterator[None]:
-    """Warn when user code blocks the event loop, while the body runs. A second worker in the loop adds no warnings."""
+    """Warn when user code blocks the event loop, while the body runs. Workers in one loop share one watch."""
     loop = asyncio.get_running_loop()
-    if loop in _watched:
-        yield
-        return
-    watch = _LoopWatch(loop, seconds)
-    _watched.add(loop)
+    watch = _watches.get(loop) or _LoopWatch(loop, seconds)
+    _watches[loop] = watch
+    watch.users += 1
     try:
         yield
     finally:
-        _watched.discard(loop)
-        watch.stop()
-
-
-_watched: set[asyncio.AbstractEventLoop] = set()
+        watch.users -= 1
+        if not watch.users:
+            del _watches[loop]
+            watch.stop()
 
 
 @dataclass(frozen=True)
@@ -75,6 +72,8 @@ class _LoopWatch:
     """Beats in the loop, and listens to the beats in a thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+        self.users = 0
+        """The workers that it watches for."""
         self._loop = loop
         self._loop_thread = threading.get_ident()
         self._seconds = seconds
@@ -111,6 +110,9 @@ class _LoopWatch:
             looks, found = (looks + 1, now) if is_same else (0, None)
             if found is not None and looks == LOOKS:
                 _report("event loop blocked", found, since, remedy=REMEDY)
+
+
+_watches: dict[asyncio.AbstractEventLoop, _LoopWatch] = {}
 
 
 def _report(message: str, blocking: _Blocking, since: float, **more: str) -> None:

@@ -1,5 +1,7 @@
 """Fail an activity without the text of an error in the message, which Temporal keeps in the clear."""
 
+from datetime import timedelta
+
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from wakeful.contract.error_text import ErrorText
@@ -18,6 +20,7 @@ def failure_of(
     type: str,
     non_retryable: bool = False,
     category: ApplicationErrorCategory = ApplicationErrorCategory.UNSPECIFIED,
+    next_retry_delay: timedelta | None = None,
 ) -> ApplicationError:
     """A failure whose message says what has failed. The workflow and `why` read the text, which is in its detail.
 
@@ -25,7 +28,14 @@ def failure_of(
     """
     detail = ErrorText(error_text=shortened(text, TEXT_BYTES))
     message = f"{what}; the detail of this failure has its text"
-    return ApplicationError(shortened(message), detail, type=type, non_retryable=non_retryable, category=category)
+    return ApplicationError(
+        shortened(message),
+        detail,
+        type=type,
+        non_retryable=non_retryable,
+        category=category,
+        next_retry_delay=next_retry_delay,
+    )
 
 
 def shortened(text: str, limit: int = MAX_MESSAGE_BYTES) -> str:

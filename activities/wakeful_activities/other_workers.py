@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 from zlib import crc32
 
 from temporalio import activity
@@ -20,12 +21,15 @@ from temporalio.service import RPCError
 
 from wakeful.authoring.plugin import hook_name
 from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.base import Wire
 from wakeful.contract.limits import cut
 from wakeful.contract.missing import NOT_ON_THIS_WORKER, TIMEOUTS, Missing, MissingReport
 from wakeful.contract.names import SIGNAL_MISSING
 from wakeful.registry.registry import Registry
 
 _logger = logging.getLogger("wakeful")
+
+W = TypeVar("W", bound=Wire)
 
 SHORTEST_DELAY_SECONDS = 1.0
 LONGEST_DELAY_SECONDS = 5.0
@@ -129,7 +133,7 @@ class OtherWorkers:
             return timedelta()
         missing = self._missing(lacking, patience)
         since = missing.missing_since
-        delay = max(SHORTEST_DELAY_SECONDS, min((now - since) / 4000, LONGEST_DELAY_SECONDS)) * _spread()
+        delay = max(SHORTEST_DELAY_SECONDS, min((now - since) / 4000, LONGEST_DELAY_SECONDS)) * spread()
         if now + delay * 1000 >= missing.retried_until:
             self._gone[gone] = now + _millis(GONE_SECONDS)
             while len(self._gone) > REMEMBERED_GONE:
@@ -182,24 +186,33 @@ class OtherWorkers:
 
 def missing_before() -> Missing | None:
     """What an earlier attempt did not find, if one did not."""
+    return left_before(Missing)
+
+
+def left_before(kind: type[W]) -> W | None:
+    """What earlier attempts have left of this type, in the last heartbeat before this attempt."""
     info = activity.info()
     for each in info.heartbeat_details if info.attempt > 1 else ():
         with contextlib.suppress(ValueError):  # another detail, perhaps a tool's own
-            return Missing.model_validate(each)
+            return kind.model_validate(each)
     return None
 
 
-def executed_before(missing: Missing | None) -> int:
-    """How many attempts have had what they needed, since the last one that had not; this one is not counted."""
-    return activity.info().attempt - 1 - (missing.attempt if missing else 0)
+def executed_before(missing: Missing | None, *, ended_at: int = 0) -> int:
+    """How many attempts have had what they needed, since the last one that had not; this one is not counted.
+
+    Args:
+        ended_at: the last attempt that is known to have ended by itself; those before it are not counted either.
+    """
+    return activity.info().attempt - 1 - max(missing.attempt if missing else 0, ended_at)
 
 
-def check_executed(missing: Missing | None, limit: int) -> None:
+def check_executed(missing: Missing | None, limit: int, *, ended_at: int = 0) -> None:
     """Fail for good after `limit` attempts that did not report a result: a worker may be lost by what it executes.
 
     Temporal's retry policy has no limit, because it would count the attempts that executed nothing, too.
     """
-    if (executed := executed_before(missing)) >= limit:
+    if (executed := executed_before(missing, ended_at=ended_at)) >= limit:
         times = f"{executed} times" if executed > 1 else "once"
         message = f"its worker was lost or stopped {times} before it reported a result"
         raise ApplicationError(message, type="WorkersLost", non_retryable=True)
@@ -235,7 +248,7 @@ def _millis(seconds: float) -> int:
     return int(seconds * 1000)
 
 
-def _spread() -> float:
+def spread() -> float:
     """From 0.75 to 1, the same for the same attempt: runs that failed together do not retry together."""
     info = activity.info()
     return 1 - crc32(f"{info.workflow_id}/{info.activity_id}/{info.attempt}".encode()) / (1 << 34)

@@ -1,6 +1,7 @@
 """A worker names the async code that blocks its event loop, while it blocks. Code that awaits is not named."""
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -102,12 +103,20 @@ async def test_code_that_does_not_block_the_loop_is_not_warned_of(warnings: Warn
     assert warnings.fields == []
 
 
-async def test_two_workers_in_one_loop_warn_once(warnings: Warnings) -> None:
-    async with warning_of_blocked_loop(0.1), warning_of_blocked_loop(0.1):
+async def test_workers_in_one_loop_share_a_watch_until_the_last_has_stopped(warnings: Warnings) -> None:
+    async with contextlib.AsyncExitStack() as last:
+        async with warning_of_blocked_loop(0.1):
+            await last.enter_async_context(warning_of_blocked_loop(0.1))
+            assert watches() == 1
         with running_in_loop("tool fetch"):
             warnings.block()
         assert await asyncio.to_thread(warnings.resumed.wait, BOUND_SECONDS)
     assert [each["message"] for each in warnings.fields] == ["event loop blocked", "event loop runs again"]
+    assert watches() == 0
+
+
+def watches() -> int:
+    return sum(thread.name == "wakeful-loop-watch" for thread in threading.enumerate())
 
 
 async def test_a_loop_that_blocks_outside_of_user_code_is_not_warned_of(warnings: Warnings) -> None:

@@ -1,17 +1,14 @@
 """An attempt on a worker that lacks what it needs executes nothing, and leaves the work to other workers."""
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
-from pydantic_core import to_json
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ApplicationError
 
-from tests.activities.wiring import cache_of, environment, raw
+from tests.activities.attempts import ONCE, START, Attempts
+from tests.activities.wiring import cache_of, raw
 from wakeful import Agent, Plugin, Registry, ScriptedModel, gate, say, tool
 from wakeful.authoring.gate import GateCall
 from wakeful.authoring.hook_contexts import BeforeInference, HookContext
@@ -20,7 +17,7 @@ from wakeful.contract.error_text import error_text
 from wakeful.contract.hooks import HookEffects, HooksInput, LifecyclePhase
 from wakeful.contract.inference import InferInput, ModelResponse, TranscriptRef
 from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
-from wakeful.contract.missing import NOT_ON_THIS_WORKER, TIMEOUTS
+from wakeful.contract.missing import NOT_ON_THIS_WORKER
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolCallInput, ToolOutcome
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
@@ -31,10 +28,8 @@ from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.other_workers import OtherWorkers, Patience
 from wakeful_activities.user_code import UserCode
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 ASKED = Message(id="m1", role=Role.USER, content=(TextBlock(text="hello"),))
 IDENTITY = RunIdentity(thread_id="t", run_id="r", agent_id="new")
-ONCE = RetryPolicy(non_retryable_error_types=TIMEOUTS)
 
 ran: list[str] = []
 
@@ -75,47 +70,6 @@ NEW = Registry(
 )
 OLD = Registry(agents=[Agent(id="old")], models={"default": ScriptedModel([say("hello")])})
 OLD_PLUGIN = Registry(agents=[Agent(id="old", plugins=[Older()])], models={"default": ScriptedModel([say("hello")])})
-
-
-@dataclass
-class Attempts:
-    """The attempts of one activity on any workers, with the heartbeat that Temporal keeps of them."""
-
-    attempt: int = 0
-    workflow_id: str = "t"
-    now: datetime = START
-    heartbeat: Sequence[Any] = ()
-    retry_policy: RetryPolicy | None = None
-    is_local: bool = False
-    delays: list[float] = field(default_factory=list)
-
-    async def make(self, activity: Any, argument: Any, *, queued: timedelta = timedelta()) -> Any:
-        """One attempt; its failure, if it fails."""
-        self.attempt += 1
-        running = environment(tool="pay")
-        running.info = replace(
-            running.info,
-            workflow_id=self.workflow_id,
-            workflow_run_id=f"{self.workflow_id}-1",
-            attempt=self.attempt,
-            heartbeat_details=self.heartbeat,
-            current_attempt_scheduled_time=self.now,
-            started_time=self.now + queued,
-            retry_policy=self.retry_policy,
-            is_local=self.is_local,
-        )
-        running.on_heartbeat = self._beat
-        self.now += queued
-        try:
-            return await running.run(activity, argument)
-        except ApplicationError as error:
-            if error.next_retry_delay is not None:
-                self.delays.append(error.next_retry_delay.total_seconds())
-                self.now += error.next_retry_delay
-            return error
-
-    def _beat(self, *details: Any) -> None:
-        self.heartbeat = [json.loads(to_json(each)) for each in details]
 
 
 class Worker:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from wakeful import ConfigurationError, ResumeMode, ToolContext, ToolError, tool
 from wakeful.authoring.hook_requests import HookRequests
-from wakeful.authoring.tool import SuspendCall
+from wakeful.authoring.tool_context import SuspendCall
 from wakeful.contract.hooks import FinalAnswer
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import Effects
@@ -165,14 +165,6 @@ def test_a_tool_of_another_task_queue_says_how_long_it_may_be_queued_and_how_oft
     assert "queue_seconds" not in tool(lambda: None).descriptor.model_dump_json()
 
 
-@pytest.mark.parametrize("options", [{"task_queue": "bank"}, {"read_only": True}])
-def test_only_a_tool_that_may_run_twice_on_another_task_queue_has_retries(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="tool 'rate' has retries: it must be read_only or idempotent"):
-
-        @tool(retries=1, **options)
-        def rate() -> None: ...
-
-
 def test_all_unsupported_parameters_are_reported() -> None:
     def vague(untyped, /, *rest: int, **more: Any) -> None: ...  # type: ignore[no-untyped-def]
 
@@ -233,7 +225,8 @@ def test_a_tool_suspends_with_a_ticket_about_its_own_call() -> None:
     ("options", "wrong"),
     [
         ({"on_expiry": "deny"}, "on_expiry='deny' needs expires_after, in seconds"),
-        ({"on_expiry": "perhaps"}, "'perhaps' is not a valid ExpiryAction"),
+        ({"on_expiry": "perhaps"}, "on_expiry is 'perhaps': use one of 'cancel', 'deny', 'resume'"),
+        ({"resume_mode": "replay"}, "resume_mode is 'replay': use one of 'replay_tool_call', 'use_decision_as"),
         ({"expires_after": 0}, "expires_after is 0; it must be a finite number of seconds above 0"),
         ({"expires_after": 5, "default_result": 1}, "pass on_expiry='resume'"),
         ({"escalate_after": -1}, "escalate_after is -1; it must be a finite number of seconds above 0"),
@@ -342,3 +335,27 @@ def test_a_local_tool_cannot_run_in_the_background() -> None:
 
         @tool(background=True, local=True, read_only=True)
         def look() -> None: ...
+
+
+def test_a_checkpoint_is_a_copy_of_json() -> None:
+    recorded: list[JsonValue] = []
+    value: dict[str, JsonValue] = {"pages": [1]}
+    made = context(checkpoint_sink=recorded.append)
+    made.checkpoint(value)
+    value["pages"] = []
+    assert recorded == [{"pages": [1]}]
+    assert made.last_checkpoint is None
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "problem"),
+    [
+        (float("nan"), TypeError, "a checkpoint has to be JSON"),
+        ({1, 2}, TypeError, "a checkpoint has to be JSON"),
+        ("\ud800", TypeError, "a checkpoint has to be JSON"),
+        ("é" * 16_000, ValueError, "the checkpoint has 32,002 bytes; at most 32,000 are allowed: store large data"),
+    ],
+)
+def test_what_is_no_checkpoint_is_refused(value: Any, error: type[Exception], problem: str) -> None:
+    with pytest.raises(error, match=problem):
+        context().checkpoint(value)

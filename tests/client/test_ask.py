@@ -19,9 +19,11 @@ from wakeful import (
     NotAnswered,
     OutputMismatch,
     PermissionPolicy,
+    Plugin,
     Price,
     Registry,
     RunCancelled,
+    RunEnd,
     RunFailed,
     RunStatus,
     RunStopped,
@@ -56,6 +58,16 @@ async def work() -> str:
     return "worked"
 
 
+class Audit(Plugin):
+    """Its hook runs as a local activity, in the workflow task that ends the run."""
+
+    id = "audit"
+
+    async def run_end(self, ctx: RunEnd) -> None:
+        await asyncio.sleep(0.05)  # so that the run ends at another time than its last workflow task starts
+        ctx.emit("ended")
+
+
 WHEN = {
     "pay": [call("pay", amount=3), say("{result}")],
     "work": [call("work"), say("{input} done")],
@@ -70,6 +82,7 @@ REGISTRY = Registry(
         Agent(id="clerk", output=Ticket),
         Agent(id="boss", delegates=["cashier"], model="boss"),
         Agent(id="short", tools=[work], max_rounds=1),
+        Agent(id="audited", plugins=[Audit()]),
     ],
     models={
         "default": MODEL,
@@ -125,6 +138,13 @@ async def test_the_answer_has_what_its_run_came_to_and_a_retry_sends_nothing(cli
     ]
     assert [run.result.response for run in runs if run.result] == ["heard hello", "heard again", "heard bye"]
     assert await client.runs(thread_id, limit=1) == runs[-1:]
+
+
+async def test_a_run_that_ends_with_a_hook_is_answered_although_its_thread_then_sleeps(
+    client: Client, thread_id: str
+) -> None:
+    async with asyncio.timeout(60):
+        assert (await client.ask(thread_id, "hello", agent_id="audited")).text == "heard hello"
 
 
 async def test_each_message_gets_the_answer_of_the_run_that_read_it(client: Client, thread_id: str) -> None:

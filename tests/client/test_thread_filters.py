@@ -30,9 +30,9 @@ def test_a_filter_has_every_condition_that_is_given() -> None:
 
 def test_a_status_or_an_outcome_that_no_run_has_is_refused() -> None:
     with pytest.raises(CallerError, match="no run has the status 'idle': use one of created, running, waiting, done"):
-        ThreadFilter(status="idle").condition()
+        ThreadFilter(status="idle").condition()  # type: ignore[arg-type]
     with pytest.raises(CallerError, match="no run has the outcome 'failed': use one of natural, stopped"):
-        ThreadFilter(outcome="failed").condition()
+        ThreadFilter(outcome="failed").condition()  # type: ignore[arg-type]
 
 
 def test_a_row_says_what_the_newest_run_does_or_how_it_ended() -> None:

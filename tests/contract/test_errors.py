@@ -66,7 +66,7 @@ def test_the_tree_is_split_by_who_is_at_fault() -> None:
             "NewerRelease": {},
             "WorkerExhausted": {},
             "ProviderError": {},
-            "ToolError": {},
+            "ToolError": {"RetryLater": {}},
             "InternalError": {"IllegalTransition": {}},
         }
     }

@@ -1,5 +1,7 @@
 """A worker is killed with -9 and another takes over: nothing is lost, and no tool runs twice that must not."""
 
+import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -8,9 +10,10 @@ from temporalio.client import Client as TemporalClient
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
+from tests.support.checkpoint_app import PAGES, STOPS_AFTER
 from tests.support.journal import Journal
 from tests.support.processes import kill, worker_process
-from tests.support.waiting import until, until_status
+from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import RunStatus
 from wakeful.client.client import Client
 from wakeful_workflows import AgentRun
@@ -41,6 +44,46 @@ async def test_a_worker_killed_under_its_tools(temporal: TemporalClient, thread_
     again = journal.lines("linger_idempotent")
     assert [(line["what"], line["attempt"]) for line in again] == [("began", 1), ("began", 2), ("ended", 2)]
     assert len({line["key"] for line in again}) == 1
+
+
+async def test_a_tool_whose_worker_is_killed_continues_from_its_checkpoint_on_another(
+    temporal: TemporalClient, thread_id: str, tmp_path: Path
+) -> None:
+    """B-213: attempt 1 fails with an error that is retried, attempt 2 is killed at 60 %; the model is asked once."""
+    client = Client(temporal, task_queue=thread_id)
+    address, path = temporal.service_client.config.target_host, tmp_path / "journal.jsonl"
+    app = "tests.support.checkpoint_app:registry"
+    async with worker_process(address, thread_id, path, app=app) as first:
+        await client.start("copyist", "copy the book", thread_id=thread_id)
+        await _until_checkpoint(client, thread_id, STOPS_AFTER)
+        await kill(first)
+    async with worker_process(address, thread_id, path, app=app):
+        result = await client.result(thread_id)
+
+    assert (result.response, result.steps) == ("copied 10 pages, the last 4 in attempt 3", 2)
+    copied = [(line["attempt"], line["page"]) for line in Journal(path).lines() if line["what"] == "copied"]
+    assert copied == [*((1, n) for n in (1, 2, 3)), *((2, n) for n in (4, 5, 6)), *((3, n) for n in (7, 8, 9, 10))]
+    scheduled = EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED
+    history = await client.handle(thread_id).fetch_history()
+    types = [
+        event.activity_task_scheduled_event_attributes.activity_type.name
+        for event in history.events
+        if event.event_type == scheduled
+    ]
+    assert (types.count("infer"), types.count("copy_pages")) == (2, 1)
+
+
+async def _until_checkpoint(client: Client, thread_id: str, page: int) -> None:
+    """Wait until the server has received the checkpoint, and the progress that was reported with it."""
+    async with asyncio.timeout(BOUND_SECONDS):
+        while True:
+            described = await client.handle(thread_id).describe()
+            for pending in described.raw_description.pending_activities:
+                shown = [json.loads(payload.data) for payload in pending.heartbeat_details.payloads]
+                if {"message": f"page {page}", "progress": page / PAGES} in shown:
+                    assert any(isinstance(each, dict) and each.get("checkpoint") == page for each in shown)
+                    return
+            await asyncio.sleep(0.02)
 
 
 @pytest.mark.faults

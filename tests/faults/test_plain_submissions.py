@@ -30,7 +30,7 @@ async def test_every_message_without_an_id_is_read_once_and_in_order(temporal: T
     texts = [written(plan(say=f"answer {number}")) for number in range(MESSAGES)]
     every = max(1, MESSAGES // (KILLS + 1))
     async with KilledWorker(temporal, thread, Journal(tmp_path / "journal.jsonl"), events=EVENTS_BUDGET) as worker:
-        await client.start("node", texts[0], thread_id=thread, mode="thread")  # type: ignore[arg-type]  # as JSON has it
+        await client.start("node", texts[0], thread_id=thread, mode="thread")
         for number, text in enumerate(texts[1:], start=1):
             await client.handle(thread).signal("submit", {"input": text})
             if number % every == 0 and number // every <= KILLS:

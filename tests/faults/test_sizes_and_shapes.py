@@ -201,7 +201,7 @@ async def test_no_size_depth_number_or_unicode_leaves_a_run_stuck(temporal: Temp
     async with running_worker(temporal, registry(), WorkerSettings(task_queue=QUEUE)):
         for thread in threads:
             screenshot = FrontendTool(id="screenshot")
-            await client.start("a", "begin", thread_id=thread, mode="thread", frontend_tools=[screenshot])  # type: ignore[arg-type]
+            await client.start("a", "begin", thread_id=thread, mode="thread", frontend_tools=[screenshot])
         while time.monotonic() < ends:
             try:
                 await disturb(client, chance.choice(threads), chance, sent)

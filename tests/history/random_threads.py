@@ -11,7 +11,7 @@ from tests.support.app.basic import glance
 from tests.support.app.hooked import COUNT, NAMES, OWNER, claim, tally
 from tests.support.subagent_app import TOOLS, Plan, Planner, delegate, plan, spawn, written
 from tests.support.waiting import BOUND_SECONDS
-from wakeful import Agent, OnBusy, Registry, RunStatus, ToolMode
+from wakeful import Agent, DecisionAction, OnBusy, Registry, RunStatus, ToolMode
 from wakeful.client.client import Client
 from wakeful.contract import names
 from wakeful.contract.errors import WakefulError
@@ -112,7 +112,7 @@ class RandomThread:
                 if view.pending and not leaves_decisions:
                     ticket = self._random.choice(view.pending)
                     action = self._random.choice(["resume", "resume", "cancel"])
-                    await self._client.decide(self.id, ticket.pending.id, action)
+                    await self._client.decide(self.id, ticket.pending.id, DecisionAction(action))
                 elif (view.status is RunStatus.DONE or view.pending) and await self._is_quiet():
                     return
                 await asyncio.sleep(0.05)

@@ -23,7 +23,7 @@ from wakeful.authoring.profiles import ProfileKey
 from wakeful.contract.agents import ModelBinding
 from wakeful.contract.context import ContextPolicy
 from wakeful.contract.remote import Endpoint
-from wakeful.contract.stopping import ContentMatch, LoopDetection, MaxRounds, StopCondition, Timeout
+from wakeful.contract.stopping import ContentMatch, LoopDetection, MaxRounds, Timeout
 from wakeful.registry.registry import RegistrySnapshot, default_model
 
 
@@ -453,13 +453,13 @@ def test_a_glob_that_matches_no_tool_is_a_problem() -> None:
 
 
 def test_a_max_rounds_condition_takes_the_place_of_the_agents_max_rounds_b086() -> None:
-    def rounds(agent: Agent) -> tuple[int, tuple[StopCondition, ...]]:
-        resolved = Registry(agents=[agent]).resolve(agent.id)
-        return resolved.max_rounds, resolved.stop_conditions
+    def rounds(agent: Agent) -> int:
+        return Registry(agents=[agent]).resolve(agent.id).max_rounds
 
     many = (MaxRounds(rounds=40),)
-    assert rounds(Agent(id="a")) == (16, ())
-    assert rounds(Agent(id="a", stop_conditions=many)) == (0, many)
+    assert rounds(Agent(id="a")) == 16
+    assert rounds(Agent(id="a", stop_conditions=many)) == 40
+    assert rounds(Agent(id="a", stop_conditions=(*many, MaxRounds(rounds=30)))) == 30
     with pytest.raises(ConfigurationError) as raised:
         Registry(agents=[Agent(id="a", max_rounds=8, stop_conditions=many)])
     assert raised.value.problems == (

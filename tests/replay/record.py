@@ -33,6 +33,7 @@ from wakeful.contract import ids, names
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.archive import SegmentHeader, ThreadClosed
 from wakeful.contract.budgets import Budget
+from wakeful.contract.decisions import DecisionActionName
 from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender
 from wakeful.contract.messages import InputMessage
 from wakeful.contract.push import PushConfig, PushState
@@ -527,7 +528,7 @@ async def until_event(client: Client, thread: str, event_type: str, *, live: boo
 
 
 async def decide_first(
-    client: Client, thread: str, action: str, *, result: str | None = None, reason: str | None = None
+    client: Client, thread: str, action: DecisionActionName, *, result: str | None = None, reason: str | None = None
 ) -> None:
     """Wait until a call of the thread is suspended, and decide it."""
     view = await until_status(client, thread, RunStatus.WAITING)

@@ -27,7 +27,7 @@ import wakeful_activities.history_cache as history_cache
 import wakeful_activities.restore as restoring
 import wakeful_activities.sweep.child_ends as child_ends
 import wakeful_activities.sweep.orphans as orphans
-import wakeful_activities.tools.execute as tool_execution
+import wakeful_activities.tools.running_call as running_call
 import wakeful_workflows.agent_run as agent_run
 import wakeful_workflows.children as child_workflows
 import wakeful_workflows.early_activations as early_activations
@@ -35,7 +35,7 @@ import wakeful_workflows.signals as signals
 import wakeful_workflows.tools as tool_activities
 from tests.simulation import people, reader, workers
 from tests.simulation.workers import WORKFLOWS
-from wakeful.authoring.tool import ToolContext
+from wakeful.authoring.tool_context import ToolContext
 from wakeful.contract import ids, names
 from wakeful.contract.archive import SegmentContent
 from wakeful.contract.base import replace
@@ -141,7 +141,7 @@ def _only_in_future(alarm: Alarm, at: int | None, *, now: int) -> None:
 _set_alarm = Alarm.set
 _fork_of = restoring.RestoreActivity._fork_of
 _start_archive = ArchiveWriter._start
-_context = tool_execution._Call.context
+_context = running_call.RunningCall.context
 _begin = opening.begin
 _pending = snapshots.pending_commands
 
@@ -156,7 +156,7 @@ def _find_ended(thread: Thread, work_id: str) -> Any:
     return task, next((call for call in calls if call.id == work_id), None)
 
 
-def _context_of_attempt(call: tool_execution._Call) -> ToolContext:
+def _context_of_attempt(call: running_call.RunningCall) -> ToolContext:
     context = _context(call)
     return dataclasses.replace(context, idempotency_key=f"{context.idempotency_key}/{context.attempt}")
 
@@ -314,7 +314,7 @@ END_TAKEN_TWICE = _replacing(child_events, "_find", _find_ended)
 CANCEL_STAYS_HERE = _replacing(child_workflows.Children, "_cancel", _nothing_async)
 ROLLBACK_KEEPS_MESSAGES = _replacing(Transcript, "rewound", lambda transcript, _position: transcript)
 EFFECTS_RETRIED = _replacing(tool_activities, "_ONCE_HERE", tool_activities._REPEATABLE_HERE)
-KEY_OF_THE_ATTEMPT = _replacing(tool_execution._Call, "context", _context_of_attempt)
+KEY_OF_THE_ATTEMPT = _replacing(running_call.RunningCall, "context", _context_of_attempt)
 NO_SWEEP = _replacing(OrphanSweep, "sweep", _nothing_async)
 FAILED_IS_TERMINATED = _together(
     (deliver, "has_ended", _has_completed),

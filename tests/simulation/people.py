@@ -326,7 +326,7 @@ class People:
         return self.client.send(
             sent.thread_id,
             sent.text,
-            on_busy=sent.on_busy,
+            on_busy=OnBusy(sent.on_busy),
             message_id=sent.message_id,
             tenant=sent.tenant,
             **_for_user(sent.user),

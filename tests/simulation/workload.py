@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from temporalio import activity
 
 from tests.loop.provider_rules import check_every_provider
-from wakeful import Agent, Budget, ContextPolicy, Plugin, Registry, StateKey, ToolContext, ToolMode, tool
+from wakeful import Agent, Budget, ContextPolicy, Plugin, Registry, RetryLater, StateKey, ToolContext, ToolMode, tool
 from wakeful.authoring.hook_contexts import (
     AfterInference,
     AfterToolExecute,
@@ -299,9 +299,12 @@ async def count(ctx: ToolContext) -> int:
     return 1
 
 
-@tool(read_only=True)
-async def refuse() -> str:
-    """Fail."""
+@tool
+async def refuse(ctx: ToolContext) -> str:
+    """Fail, often only after Temporal has retried the call."""
+    info = activity.info()
+    if outside.random("busy", info.workflow_id, ctx.call_id, info.attempt).random() < BUSY:
+        raise RetryLater("it is busy")
     raise ToolError("it never works")
 
 
@@ -316,6 +319,8 @@ async def later(number: int, ctx: ToolContext) -> int:
 
 
 MISSING_HANDOFFS = 0.02
+BUSY = 0.6
+"""The share of attempts of `refuse` that are retried."""
 PENDING_WORK = 0.05
 """The share of calls after which a hook holds the run open, until the model reads a message."""
 ANSWERS_OF_HOOKS = 0.02

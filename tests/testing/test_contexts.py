@@ -84,6 +84,20 @@ def test_a_context_remembers_what_the_tool_shows_and_sends() -> None:
     assert [message.key for message in context.requests.context] == ["hint"]
 
 
+def test_a_tool_continues_at_the_checkpoint_that_a_test_gives_it() -> None:
+    @tool(idempotent=True)
+    def count(ctx: ToolContext) -> int:
+        """Count to five."""
+        done = ctx.last_checkpoint if isinstance(ctx.last_checkpoint, int) else 0
+        for number in range(done + 1, 6):
+            ctx.checkpoint(number)
+        return 5 - done
+
+    context = make_tool_context(count, attempt=2, last_checkpoint=3)
+    assert count(context) == 2
+    assert context.recorded.checkpoints == [4, 5]
+
+
 def test_a_context_has_the_state_that_its_agent_declares() -> None:
     context = make_tool_context(state={VISITS: 2})
     context.state.add(VISITS, 3)

@@ -10,8 +10,7 @@ from tests.testing.desk import WEEK, desk
 from wakeful import Agent, Client, ProviderError, ProviderErrorKind, Registry, ThreadMode, ThreadNotFound
 from wakeful.authoring.scripted import Turn
 from wakeful.contract.inference import ModelRequest
-from wakeful.pytest_plugin import WakefulRuntime
-from wakeful.testing import NoDecision, ScriptedModel, call, say, skip_time, wait_for_decision
+from wakeful.testing import NoDecision, ScriptedModel, WakefulRuntime, call, say, skip_time, wait_for_decision
 
 ORDERING = [call("order", item="cup"), say("{result}.")]
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.fake_provider.script import Answer, Call
 from tests.support.fake_provider.server import fake_provider
 from tests.support.processes import ROOT
-from wakeful.pytest_plugin import WakefulRuntime
+from wakeful.testing import WakefulRuntime
 
 PAGE = (ROOT / "docs/testing-agents.md").read_text()
 FILES = dict(re.findall(r"```python\n# (test_\w+\.py)\n(.*?)```", PAGE, re.DOTALL))

@@ -25,8 +25,7 @@ from wakeful import (
 )
 from wakeful.contract.messages import Base64Source, ImageBlock, Message, Role, ThinkingBlock
 from wakeful.contract.streaming import StartPart, StreamPart, TextPart
-from wakeful.pytest_plugin import WakefulRuntime
-from wakeful.testing import RecordedModel, UnexpectedModelCall
+from wakeful.testing import RecordedModel, UnexpectedModelCall, WakefulRuntime
 
 KEY = "sk-canary-1234567890"
 THINKING = Answer(reasoning="Let me look.", calls=(Call("fc_77", "stock", '{"item": "cup"}'),), chunk=6)

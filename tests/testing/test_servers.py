@@ -7,8 +7,7 @@ import pytest
 from tests.testing.desk import desk
 from wakeful import ConfigurationError, ConnectionFailed
 from wakeful.connection import free_port
-from wakeful.pytest_plugin import WakefulRuntime
-from wakeful.testing import fresh_namespace, say
+from wakeful.testing import WakefulRuntime, fresh_namespace, say
 from wakeful.testing.servers import shared_server
 
 

@@ -4,8 +4,7 @@ import pytest
 
 from tests.testing.desk import desk
 from wakeful import RunFailed
-from wakeful.pytest_plugin import WakefulRuntime
-from wakeful.testing import ScriptedModel, UnexpectedModelCall, call, say
+from wakeful.testing import ScriptedModel, UnexpectedModelCall, WakefulRuntime, call, say
 
 
 async def test_a_run_that_calls_the_model_once_too_often_raises_in_the_test(wakeful_runtime: WakefulRuntime) -> None:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -23,6 +23,7 @@ from wakeful.contract.agents import (
     MAX_CALLS,
     RetryPolicy,
     ToolMode,
+    ToolModeName,
 )
 from wakeful.contract.base import Written
 from wakeful.contract.budgets import Budget
@@ -124,12 +125,61 @@ class Agent(Written):
     inference_heartbeat_timeout: float = Field(default=DEFAULT_INFERENCE_HEARTBEAT_SECONDS, gt=0)
     """Seconds without a heartbeat after which the worker that calls the model counts as lost."""
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str,
+            instructions: str | InstructionsFunction = ...,
+            description: str = ...,
+            endpoint: Endpoint | None = ...,
+            model: str = ...,
+            fallbacks: Sequence[str] = ...,
+            settings: ModelSettings = ...,
+            retry: RetryPolicy = ...,
+            output: Any = ...,
+            output_repairs: int = ...,
+            max_continuations: int = ...,
+            tools: Sequence[Tool | str] = ...,
+            mcp: Sequence[McpServer | str] = ...,
+            allowed_tools: Sequence[str] | None = ...,
+            excluded_tools: Sequence[str] = ...,
+            tool_mode: ToolMode | ToolModeName = ...,
+            max_parallel_calls: int = ...,
+            permissions: PermissionPolicy | None = ...,
+            gates: Sequence[Gate | str] = ...,
+            plugins: Sequence[Plugin[Any, Any] | str] = ...,
+            active_plugins: Sequence[str] | None = ...,
+            plugin_settings: Mapping[str, Any] = ...,
+            state: Sequence[StateKey[Any]] = ...,
+            delegates: Sequence[str] = ...,
+            spawns: Sequence[str] = ...,
+            handoffs: Sequence[str] = ...,
+            messages: bool | Sequence[Recipients] = ...,
+            budget: Budget | None = ...,
+            max_depth: int = ...,
+            delegate_timeout: float = ...,
+            priority: Priority | None = ...,
+            expire_after: float | None = ...,
+            max_rounds: int = ...,
+            stop_conditions: Sequence[StopCondition] = ...,
+            context: ContextPolicy | None = ...,
+            context_messages: Sequence[ContextMessage] = ...,
+            inference_timeout: float = ...,
+            inference_heartbeat_timeout: float = ...,
+        ) -> None: ...
+
     @field_validator("tools", mode="before")
     @classmethod
     def _tools_are_tools(cls, tools: object) -> object:
         for entry in tools if isinstance(tools, list | tuple) else ():
+            if inspect.ismethod(entry) and isinstance(entry.__func__, Tool):
+                raise ValueError(f"tool {entry.__func__.name!r} is a class method: write @tool above @classmethod")
             if callable(entry) and not isinstance(entry, Tool):
                 raise ValueError(f"{getattr(entry, '__name__', entry)!r} is a plain function: decorate it with @tool")
+            if isinstance(entry, Tool) and entry.problem is not None:
+                raise ValueError(entry.problem)
         return tools
 
     @field_validator("gates", mode="before")
@@ -138,6 +188,8 @@ class Agent(Written):
         for entry in gates if isinstance(gates, list | tuple) else ():
             if callable(entry) and not isinstance(entry, Gate):
                 raise ValueError(f"{getattr(entry, '__name__', entry)!r} is a plain function: decorate it with @gate")
+            if isinstance(entry, Gate) and entry.problem is not None:
+                raise ValueError(entry.problem)
         return gates
 
     @field_validator("plugins", mode="before")
@@ -168,10 +220,10 @@ class Agent(Written):
         return tuple(entry if isinstance(entry, str) else entry.id for entry in self.plugins)
 
     @property
-    def recorded_max_rounds(self) -> int:
-        """`max_rounds`, or 0 if a `MaxRounds` condition says it instead."""
-        spelled_out = any(isinstance(condition, MaxRounds) for condition in self.stop_conditions)
-        return 0 if spelled_out else self.max_rounds
+    def round_limit(self) -> int:
+        """The lowest `MaxRounds` of the stop conditions, or else `max_rounds`; 0 means no limit."""
+        spelled_out = (condition.rounds for condition in self.stop_conditions if isinstance(condition, MaxRounds))
+        return min(spelled_out, default=self.max_rounds)
 
     def uses(self, plugin_id: str) -> bool:
         """Whether this plugin of the agent is active."""

@@ -6,12 +6,13 @@ but they can be called any number of times, so they must have no side effects. A
 
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, cast, overload
 
 from pydantic_core import to_jsonable_python
 
 from wakeful.authoring.lifespan import D_co, asked_type, first_parameter
+from wakeful.authoring.methods import MethodOf, bound, method_of, unbound_problem, unwrapped
 from wakeful.authoring.suspend import SuspendableCall
 from wakeful.contract.decisions import DecisionAction, SuspensionTicket, ToolCallResume
 from wakeful.contract.errors import ConfigurationError
@@ -66,6 +67,7 @@ class GateCall(SuspendableCall[Suspend], Generic[D_co]):
 
 
 GateFunction = Callable[[GateCall[Any]], Verdict | Awaitable[Verdict | None] | None]
+GateMethod = Callable[[Any, GateCall[Any]], Verdict | Awaitable[Verdict | None] | None]
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Gate:
 
     name: str
     function: GateFunction = field(repr=False)
+    method: MethodOf | None = None
+    """Set of a method that is not bound yet: no agent can have it."""
 
     @property
     def is_async(self) -> bool:
@@ -88,27 +92,43 @@ class Gate:
         """Call the plain function, for example in a unit test."""
         return self.function(call)
 
+    def __get__(self, instance: object, owner: type | None = None) -> "Gate":
+        """Of a method: the gate of this instance, which agents can have. Other gates stay as they are."""
+        if self.method is None or (instance is None and self.method == "instance"):
+            return self
+        return replace(self, function=bound(self.function, self.method, instance, owner), method=None)
+
+    @property
+    def problem(self) -> str | None:
+        """Why no agent can have this gate: it is a method without its instance."""
+        return unbound_problem(f"gate {self.name!r}", self.function, self.method)
+
 
 @overload
-def gate(function: GateFunction, /) -> Gate: ...
+def gate(function: GateFunction | GateMethod, /) -> Gate: ...
 @overload
-def gate(*, name: str | None = None) -> Callable[[GateFunction], Gate]: ...
-def gate(function: GateFunction | None = None, /, *, name: str | None = None) -> Gate | Callable[[GateFunction], Gate]:
+def gate(*, name: str | None = None) -> Callable[[GateFunction | GateMethod], Gate]: ...
+def gate(
+    function: GateFunction | GateMethod | None = None, /, *, name: str | None = None
+) -> Gate | Callable[[GateFunction | GateMethod], Gate]:
     """Make a gate from a function, sync or async, that takes a `GateCall`. A sync function runs in a thread.
+
+    Of a method, the gate is `desk.check`: bound to an instance of its class.
 
     Raises:
         ConfigurationError: the function does not take exactly one argument, or has no name.
     """
 
-    def make(function: GateFunction) -> Gate:
+    def make(given: GateFunction | GateMethod) -> Gate:
+        method, function = method_of(given), unwrapped(given)
         gate_name = name or getattr(function, "__name__", "")
         if not gate_name or gate_name == "<lambda>":
             raise ConfigurationError([f"gate {function!r} has no name: give it one, as in @gate(name='office_hours')"])
         try:
-            inspect.signature(function).bind(None)
+            inspect.signature(function).bind(*([None] if method is None else [None, None]))
         except TypeError as error:
             raise ConfigurationError([f"gate {gate_name!r} must take one argument, the GateCall: {error}"]) from error
-        return Gate(gate_name, function)
+        return Gate(gate_name, function, method)
 
     return make if function is None else make(function)
 

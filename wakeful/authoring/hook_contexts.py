@@ -4,7 +4,7 @@ A hook makes requests by calling methods of its context, and returns None. If it
 discarded.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, cast
 
@@ -17,7 +17,7 @@ from wakeful.authoring.lifespan import D_co
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State
 from wakeful.authoring.suspend import SuspendableCall
-from wakeful.authoring.tool import json_copy
+from wakeful.authoring.tool_context import json_copy
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.base import Written
 from wakeful.contract.decisions import DecisionAction, SuspensionTicket, ToolCallResume
@@ -110,7 +110,7 @@ class StepStart(HookContext[S, D_co]):
 class BeforeInference(StepStart[S, D_co]):
     """The model is about to be called."""
 
-    def rewrite_messages(self, messages: tuple[Message, ...]) -> None:
+    def rewrite_messages(self, messages: Sequence[Message]) -> None:
         """Send these messages instead, in this request only. The transcript does not change."""
         self.requests.messages = tuple(messages)
 

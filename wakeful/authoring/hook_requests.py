@@ -21,7 +21,7 @@ from typing import Any, overload
 from pydantic_core import to_jsonable_python
 
 from wakeful.authoring.gate import stronger
-from wakeful.contract.context import ContextMessage, ContextTarget
+from wakeful.contract.context import ContextMessage, ContextTarget, ContextTargetName
 from wakeful.contract.gates import Verdict
 from wakeful.contract.hooks import EmittedEvent, FinalAnswer, Hold, RequestChanges
 from wakeful.contract.limits import cut
@@ -157,7 +157,7 @@ class Requesting:
         text: str,
         /,
         *,
-        target: ContextTarget = ...,
+        target: ContextTarget | ContextTargetName = ...,
         cooldown_turns: int = ...,
         persistent: bool = ...,
     ) -> None: ...
@@ -167,7 +167,7 @@ class Requesting:
         text: str | None = None,
         /,
         *,
-        target: ContextTarget = ContextTarget.SYSTEM,
+        target: ContextTarget | ContextTargetName = ContextTarget.SYSTEM,
         cooldown_turns: int = 0,
         persistent: bool = False,
     ) -> None:

@@ -6,14 +6,14 @@ It is configuration of the worker. History records only its name, and the tools 
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Self, TypeVar
 
 from pydantic import Field, model_validator
 
 from wakeful.contract.base import Written
-from wakeful.contract.permissions import Behavior
+from wakeful.contract.permissions import Behavior, BehaviorName
 from wakeful.contract.remote import Secret
-from wakeful.contract.tools import DEFAULT_HEARTBEAT_SECONDS, Effects
+from wakeful.contract.tools import DEFAULT_HEARTBEAT_SECONDS, Effects, EffectsName
 
 DEFAULT_MCP_TIMEOUT_SECONDS = 30.0
 NAME_LENGTH = 32
@@ -70,6 +70,32 @@ class McpServer(Written):
     probe: bool = True
     """Ask first whether the server speaks the newest protocol. False begins with the handshake of older servers at
     once, for one that does not stand the question."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str,
+            command: Sequence[str] = ...,
+            env: Mapping[str, str | Secret] = ...,
+            cwd: str | None = ...,
+            url: str | None = ...,
+            token: Secret | None = ...,
+            headers: Mapping[str, Secret] = ...,
+            timeout: float = ...,
+            start_timeout: float = ...,
+            heartbeat_timeout: float = ...,
+            restart_delay: float = ...,
+            max_restart_delay: float = ...,
+            refresh: float = ...,
+            tools: Sequence[str] | None = ...,
+            excluded_tools: Sequence[str] = ...,
+            permissions: Mapping[str, Behavior | BehaviorName] = ...,
+            effects: Mapping[str, Effects | EffectsName] = ...,
+            elicitation: bool = ...,
+            probe: bool = ...,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _is_reached_in_one_way(self) -> Self:

@@ -5,13 +5,14 @@ one outcome, in the order of the calls, or none of them.
 """
 
 from collections.abc import Sequence
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 from pydantic_core import PydanticSerializationError, to_json
 
 from wakeful.authoring.state_types import json_bytes, to_json_value, type_problem
+from wakeful.contract.choices import member_named
 from wakeful.contract.errors import ConfigurationError, validation_problems
 from wakeful.contract.limits import NAME_LENGTH, cut, depth_problem
 from wakeful.contract.state import (
@@ -19,8 +20,10 @@ from wakeful.contract.state import (
     StateAction,
     StateKeySpec,
     StateMerge,
+    StateMergeName,
     StateOp,
     StateScope,
+    StateScopeName,
     StateView,
     applied,
 )
@@ -29,8 +32,8 @@ T = TypeVar("T")
 E = TypeVar("E")
 N = TypeVar("N", int, float)
 
-Scope = StateScope | Literal["run", "thread"]
-Merge = StateMerge | Literal["exclusive", "add", "append", "union", "max", "min"]
+Scope = StateScope | StateScopeName
+Merge = StateMerge | StateMergeName
 
 RESERVED_PREFIX = "__"
 """The prefix of the runtime's own state keys."""
@@ -65,7 +68,11 @@ class StateKey(Generic[T]):
     ) -> None:
         if not key:
             raise ConfigurationError(["a state key has an empty name"])
-        merged = StateMerge(merge)
+        try:
+            kept = member_named(StateScope, scope, parameter="scope")
+            merged = member_named(StateMerge, merge, parameter="merge")
+        except ValueError as error:
+            raise ConfigurationError([f"state key {key!r}: {error}"]) from None
         if (problem := type_problem(merged, type)) is not None:
             raise ConfigurationError([f"state key {key!r}: {problem}"])
         try:
@@ -73,7 +80,7 @@ class StateKey(Generic[T]):
             written = to_json_value(self._adapter, default)
         except (PydanticUserError, PydanticSerializationError, TypeError, ValueError) as error:
             raise ConfigurationError([f"state key {key!r}: {_problem(error)}"]) from error
-        self._spec = StateKeySpec(key=key, scope=StateScope(scope), merge=merged, default=written)
+        self._spec = StateKeySpec(key=key, scope=kept, merge=merged, default=written)
 
     @property
     def key(self) -> str:

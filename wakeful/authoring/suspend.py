@@ -6,13 +6,22 @@ A tool suspends by raising, so it stops where it is; a gate by returning a verdi
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import SchemaError
 from pydantic import JsonValue
 
-from wakeful.contract.decisions import Expiry, ExpiryAction, ResumeMode, Suspension, SuspensionTicket
+from wakeful.contract.choices import member_named
+from wakeful.contract.decisions import (
+    Expiry,
+    ExpiryAction,
+    ExpiryActionName,
+    ResumeMode,
+    ResumeModeName,
+    Suspension,
+    SuspensionTicket,
+)
 from wakeful.contract.ids import suspension_id
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import RunIdentity
@@ -53,9 +62,9 @@ class SuspendableCall(Generic[Suspended]):
         action: str | None = None,
         parameters: JsonValue = None,
         response_schema: JsonValue = None,
-        resume_mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL,
+        resume_mode: ResumeMode | ResumeModeName = ResumeMode.REPLAY_TOOL_CALL,
         expires_after: float | None = None,
-        on_expiry: ExpiryAction | Literal["cancel", "deny", "resume"] = ExpiryAction.CANCEL,
+        on_expiry: ExpiryAction | ExpiryActionName = ExpiryAction.CANCEL,
         default_result: JsonValue = None,
         escalate_after: float | None = None,
     ) -> Suspended:
@@ -74,7 +83,8 @@ class SuspendableCall(Generic[Suspended]):
         Raises:
             ValueError: the arguments do not go together, or `response_schema` is not a JSON schema.
         """
-        expiry = _expiry(expires_after, ExpiryAction(on_expiry), default_result)
+        then = member_named(ExpiryAction, on_expiry, parameter="on_expiry")
+        expiry = _expiry(expires_after, then, default_result)
         _check_seconds("escalate_after", escalate_after)
         if response_schema is not None:
             _check_schema(response_schema)
@@ -87,7 +97,8 @@ class SuspendableCall(Generic[Suspended]):
             expiry=expiry,
             escalate_after_seconds=escalate_after,
         )
-        return self._suspended(SuspensionTicket(suspension=suspension, pending=self.call, resume_mode=resume_mode))
+        mode = member_named(ResumeMode, resume_mode, parameter="resume_mode")
+        return self._suspended(SuspensionTicket(suspension=suspension, pending=self.call, resume_mode=mode))
 
     def _suspended(self, ticket: SuspensionTicket) -> Suspended:
         raise NotImplementedError

@@ -1,28 +1,25 @@
-"""`@tool`: a typed function that models can call, and `ToolContext`, what a running call can use.
+"""`@tool`: a typed function that models can call.
 
 The tool's schema comes from the function's types and docstring. The loop and the activities schedule and retry calls as
-the tool's descriptor says.
+the tool's descriptor says. `tool_context.py` has what a running call can use.
 """
 
 import inspect
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, NoReturn, Protocol, cast, overload
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Concatenate, Generic, Protocol, Self, overload
 
 import docstring_parser
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+from typing_extensions import ParamSpec, TypeVar
 
-from wakeful.authoring.hook_requests import Requesting
-from wakeful.authoring.lifespan import D_co, asked_type
-from wakeful.authoring.profiles import Profiles
-from wakeful.authoring.state import State
-from wakeful.authoring.suspend import SuspendableCall
+from wakeful.authoring.lifespan import asked_type
+from wakeful.authoring.methods import MethodOf, bound, method_of, unbound_problem, unwrapped
+from wakeful.authoring.tool_context import ToolContext
+from wakeful.authoring.tool_retries import DEFAULT_RETRY_DELAY_SECONDS, RetryOptions, ToolRetries
 from wakeful.authoring.tool_schema import argument_model, parameters_schema
-from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
+from wakeful.contract.choices import member_named
 from wakeful.contract.errors import ConfigurationError, ToolError, ToolErrorKind, validation_problems
-from wakeful.contract.mail import AGENT_MESSAGE_LIMIT
-from wakeful.contract.runs import RunMode
 from wakeful.contract.tools import (
     DEFAULT_HEARTBEAT_SECONDS,
     DEFAULT_QUEUE_SECONDS,
@@ -30,15 +27,22 @@ from wakeful.contract.tools import (
     Effects,
     ToolDescriptor,
     ToolKind,
+    ToolKindName,
 )
 
-ToolFunction = Callable[..., Any]
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+F = TypeVar("F", bound=Callable[..., Any])
+F_co = TypeVar("F_co", covariant=True, default=Any)
+"""The type of a tool's function. Covariant, which a ParamSpec cannot be: for mypy, a list of several tools is one of
+tools, and not of objects."""
 
 _JSON_OBJECT = TypeAdapter(dict[str, JsonValue])
 
 
 @overload
-def tool(function: ToolFunction, /) -> "Tool": ...
+def tool(function: F, /) -> "Tool[F]": ...
 @overload
 def tool(
     *,
@@ -49,16 +53,18 @@ def tool(
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
     heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
     category: str | None = None,
-    kind: ToolKind | Literal["execute", "read", "edit", "search", "other"] | None = None,
+    kind: ToolKind | ToolKindName | None = None,
     metadata: Mapping[str, JsonValue] | None = None,
     task_queue: str | None = None,
     queue_timeout: float = DEFAULT_QUEUE_SECONDS,
-    retries: int = 0,
+    retries: int | None = None,
+    retry_on: type[Exception] | Sequence[type[Exception]] = (),
+    retry_delay: float = DEFAULT_RETRY_DELAY_SECONDS,
     local: bool = False,
     background: bool = False,
-) -> "Callable[[ToolFunction], Tool]": ...
+) -> "_Decorator": ...
 def tool(
-    function: ToolFunction | None = None,
+    function: Callable[..., Any] | None = None,
     /,
     *,
     name: str | None = None,
@@ -68,15 +74,19 @@ def tool(
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
     heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
     category: str | None = None,
-    kind: ToolKind | Literal["execute", "read", "edit", "search", "other"] | None = None,
+    kind: ToolKind | ToolKindName | None = None,
     metadata: Mapping[str, JsonValue] | None = None,
     task_queue: str | None = None,
     queue_timeout: float = DEFAULT_QUEUE_SECONDS,
-    retries: int = 0,
+    retries: int | None = None,
+    retry_on: type[Exception] | Sequence[type[Exception]] = (),
+    retry_delay: float = DEFAULT_RETRY_DELAY_SECONDS,
     local: bool = False,
     background: bool = False,
-) -> "Tool | Callable[[ToolFunction], Tool]":
+) -> "Tool | _Decorator":
     """Make a tool from a typed function, sync or async. The model reads its docstring as the description.
+
+    Of a method, the tool is `desk.find`: bound to an instance of its class.
 
     Args:
         name: the name that the model calls; the function's name by default.
@@ -92,8 +102,12 @@ def tool(
             activity of the tool's name (docs/foreign-tools.md).
         queue_timeout: seconds that a call may wait for a worker of its `task_queue`. Then the model reads that it was
             not executed.
-        retries: how often Temporal runs a call on its `task_queue` again if the tool raised an error that can be
-            retried. By default the model reads the error at once.
+        retries: how often Temporal runs a call again, with a backoff and without a model turn, after the tool raised
+            `RetryLater` or an error of `retry_on`; 3 by default. With a `task_queue`: after any error that its worker
+            does not mark as non-retryable; 0 by default. A local tool has none.
+        retry_on: types of errors after which a call is retried, such as `(httpx.TransportError, TimeoutError)`. Only
+            for a tool that is idempotent or read-only: it may have taken effect before it raised one.
+        retry_delay: seconds before the first retry. It doubles with each, up to a minute.
         local: run it as a local activity, at about half the cost. Only for calls that take milliseconds and can be
             repeated: the run handles no signal meanwhile, and a lost worker means that it runs again.
         background: run each call as a background task. The model gets the task's id at once, continues, and reads the
@@ -102,54 +116,73 @@ def tool(
     Raises:
         ConfigurationError: the function has no schema, or the options contradict each other.
     """
+    effects = Effects.IDEMPOTENT if idempotent else Effects.READ_ONLY if read_only else Effects.ONCE
+    types = (retry_on,) if isinstance(retry_on, type) else tuple(retry_on)
+    retrying = RetryOptions(retries, types, retry_delay, effects, task_queue, local)
 
-    def make(function: ToolFunction) -> Tool:
-        effects = Effects.IDEMPOTENT if idempotent else Effects.READ_ONLY if read_only else Effects.ONCE
-        id = name or function.__name__
+    def make(function: Callable[..., Any]) -> Tool:
+        method, plain = method_of(function), unwrapped(function)
+        id = name or plain.__name__
+        problems = [*retrying.problems(id)]
         if local and (not effects.may_repeat or task_queue is not None):
-            raise ConfigurationError(
-                [f"tool {id!r} is local: it must be read_only or idempotent, and cannot have a task_queue"]
-            )
-        if retries and (not effects.may_repeat or task_queue is None):
-            raise ConfigurationError(
-                [f"tool {id!r} has retries: it must be read_only or idempotent, and have a task_queue"]
-            )
+            problems.append(f"tool {id!r} is local: it must be read_only or idempotent, and cannot have a task_queue")
         if local and background:
-            raise ConfigurationError([f"tool {id!r} is local: it cannot run in the background"])
-        arguments, context_parameter, hint = argument_model(id, function, context=ToolContext)
-        documented = docstring_parser.parse(inspect.getdoc(function) or "")
+            problems.append(f"tool {id!r} is local: it cannot run in the background")
+        if problems:
+            raise ConfigurationError(problems)
+        arguments, context_parameter, hint = argument_model(id, plain, context=ToolContext, is_method=bool(method))
+        documented = docstring_parser.parse(inspect.getdoc(plain) or "")
         descriptor = ToolDescriptor(
             id=id,
             name=id,
-            description=description if description is not None else documented.description or "",
+            description=(documented.description or "").strip() if description is None else description,
             parameters=parameters_schema(arguments),
             category=category,
-            declared_kind=None if kind is None else ToolKind(kind),
+            declared_kind=None if kind is None else _declared_kind(id, kind),
             metadata=_json_object(id, metadata or {}),
             effects=effects,
             timeout_seconds=timeout,
             heartbeat_seconds=heartbeat_timeout,
             task_queue=task_queue,
             queue_seconds=queue_timeout if task_queue is not None else None,
-            retries=retries,
+            retries=(retries or 0) if task_queue is not None else 0,
             local=local,
             background=background,
         )
-        return Tool(descriptor, function, arguments, context_parameter, asked_type(hint, ToolContext))
+        deps_type = asked_type(hint, ToolContext)
+        return Tool(descriptor, plain, arguments, context_parameter, deps_type, retrying.resolved, method)
 
     return make if function is None else make(function)
 
 
+class _Decorator(Protocol):
+    """`@tool(…)`: keeps the signature of what it decorates."""
+
+    def __call__(self, function: F, /) -> "Tool[F]": ...
+
+
 @dataclass(frozen=True)
-class Tool:
-    """A function, the descriptor that the language model reads, and the pydantic class that validates its arguments."""
+class Tool(Generic[F_co]):
+    """A function, the descriptor that the language model reads, and the pydantic class that validates its arguments.
+
+    Type checkers see the function's own signature: a `Tool[Callable[[str], int]]` is called with a string, and returns
+    an int. A `Tool` alone has any signature.
+    """
 
     descriptor: ToolDescriptor
-    function: ToolFunction = field(repr=False)
+    function: F_co = field(repr=False)
     arguments: type[BaseModel] = field(repr=False)
     context_parameter: str | None = None
     deps_type: object = field(default=None, repr=False)
     """The type in `ToolContext[…]`: what the registry's lifespan has to yield."""
+    retries: ToolRetries = ToolRetries()
+    method: MethodOf | None = None
+    """Set of a method that is not bound yet: no agent can have it."""
+
+    def __post_init__(self) -> None:
+        for name in ("__module__", "__name__", "__qualname__", "__doc__"):  # for help(), Sphinx and tracebacks
+            object.__setattr__(self, name, getattr(self.function, name, None))
+        object.__setattr__(self, "__wrapped__", self.function)  # for inspect.signature
 
     @property
     def name(self) -> str:
@@ -172,139 +205,36 @@ class Tool:
             raise ToolError(problems, kind=ToolErrorKind.INVALID_ARGUMENTS) from error
         return {name: getattr(parsed, name) for name in type(parsed).model_fields}
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self: "Tool[Callable[P, R]]", *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the plain function, for example in a unit test."""
         return self.function(*args, **kwargs)
 
-
-class ProgressSink(Protocol):
-    """Receives the progress of a running call."""
-
-    def __call__(self, report: Mapping[str, JsonValue], /) -> None: ...
-
-
-class EmitSink(Protocol):
-    """Receives the events of a background task; returns whether they are delivered."""
-
-    def __call__(self, event_type: str, payload: JsonValue, /) -> bool: ...
-
-
-@dataclass(frozen=True)
-class ToolContext(SuspendableCall[NoReturn], Requesting, Generic[D_co]):
-    """What a running call can use. Add a parameter of this type to your tool.
-
-    A tool can request what a hook can: add context, permissions or overrides, stop or finish the run, hand it off. The
-    requests are applied together with the call's result, and discarded if the tool raises or suspends; those of a
-    background tool have no effect.
-
-    `ToolContext[Database]` says what `deps` is: the value that the registry's lifespan yields.
-
-    `suspend` raises, so the tool stops there. By default it runs again from its beginning after the decision, which it
-    finds in `resume_input`.
-    """
-
-    idempotency_key: str
-    """The same for every attempt of this call, and for no other call. Pass it to the service that you change."""
-    deps: D_co = field(default=cast("D_co", None), repr=False)
-    """The value of the registry's lifespan; None if it has none."""
-    attempt: int = 1
-    """Above 1 if a worker was lost during an earlier attempt."""
-    resume_input: ToolCallResume | None = None
-    """The decision that resumed this call, if it was suspended before. Its `arguments` are the edited ones, if any."""
-    suspension_id: str | None = None
-    suspension_reason: str | None = None
-    state: State = field(default_factory=State, repr=False)
-    """The agent's state. Writes are applied when the tool returns, and discarded if it raises or suspends."""
-    profiles: Profiles = field(default_factory=Profiles, repr=False)
-    """Data that is shared across threads. Sync tools use `profiles.wait`. Writes stay, even if the call fails."""
-    progress_sink: ProgressSink = field(default=lambda _report: None, repr=False)
-    stream_sink: Callable[[str], None] = field(default=lambda _text: None, repr=False)
-    activity_sink: Callable[[str, JsonValue], None] = field(default=lambda _type, _content: None, repr=False)
-    patch_sink: Callable[[str, tuple[JsonValue, ...]], None] = field(default=lambda _type, _patch: None, repr=False)
-    cancelled_source: Callable[[], bool] = field(default=lambda: False, repr=False)
-    emit_sink: EmitSink = field(default=lambda _type, _payload: False, repr=False)
-    message_sink: Callable[[str], bool] = field(default=lambda _text: False, repr=False)
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(
+        self: "Tool[Callable[Concatenate[S, P], R]]", instance: S, owner: type | None = None
+    ) -> "Tool[Callable[P, R]]": ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
+    def __get__(self, instance: object, owner: type | None = None) -> "Tool":
+        """Of a method: the tool of this instance, which agents can have. Other tools stay as they are."""
+        if self.method is None or (instance is None and self.method == "instance"):
+            return self
+        unbound: Tool = self
+        return replace(unbound, function=bound(unbound.function, self.method, instance, owner), method=None)
 
     @property
-    def cancelled(self) -> bool:
-        """Whether the run has cancelled this call. Async tools are cancelled as well; sync tools should poll this."""
-        return self.cancelled_source()
+    def problem(self) -> str | None:
+        """Why no agent can have this tool: it is a method without its instance."""
+        return unbound_problem(f"tool {self.name!r}", self.function, self.method)
 
-    @property
-    def run_mode(self) -> RunMode:
-        """Why the call runs: `resume` if a decision has resumed it, or else the mode of its run."""
-        return self.identity.mode_of_call(is_resumed=self.resume_input is not None)
 
-    def report(
-        self,
-        message: str | None = None,
-        *,
-        progress: float | None = None,
-        loaded: float | None = None,
-        total: float | None = None,
-    ) -> None:
-        """Report progress. Live watchers see it; it is not written to history."""
-        values = {"message": message, "progress": progress, "loaded": loaded, "total": total}
-        self.progress_sink({name: value for name, value in values.items() if value is not None})
-
-    def stream(self, text: str) -> None:
-        """Show live watchers a piece of output while the tool works; it is not written to history.
-
-        The model reads only what the tool returns. Watchers see the pieces joined, a few times per second; of more than
-        16,000 characters between two heartbeats they see the end.
-        """
-        self.stream_sink(text)
-
-    def show_activity(self, activity_type: str, content: JsonValue) -> None:
-        """Show live watchers an activity of your own, such as a plan or a map, in place of the last one of its type.
-
-        It is not written to history.
-
-        Raises:
-            TypeError: the content is not JSON.
-            ValueError: the activities of the call have more than 32,000 bytes together.
-        """
-        self.activity_sink(activity_type, json_copy(activity_type, content))
-
-    def patch_activity(self, activity_type: str, patch: JsonValue) -> None:
-        """Change an activity that live watchers see by a JSON Patch (RFC 6902): an operation, or a list of them.
-
-        Raises:
-            TypeError: the patch is not JSON.
-            ValueError: it does not fit the activity, or that becomes too large.
-        """
-        operations = json_copy(activity_type, patch)
-        self.patch_sink(activity_type, tuple(operations) if isinstance(operations, list) else (operations,))
-
-    def emit(self, event_type: str, payload: JsonValue = None) -> bool:
-        """Send an event to the owner of the background task that this call belongs to; the owner's model reads it.
-
-        Events arrive in order, and before the call's result. If an attempt runs again and emits the same events, they
-        are delivered once.
-
-        Returns:
-            False if the event is not delivered: the call belongs to no background task, or has ended.
-
-        Raises:
-            TypeError: the payload is not JSON.
-            ValueError: the payload is too large for a model to read.
-        """
-        return self.emit_sink(event_type, json_copy(event_type, payload))
-
-    def emit_message(self, text: str) -> bool:
-        """Send the owner of the background task a message that its model reads as it is, like one of a user.
-
-        Returns:
-            False if it is not delivered: the call belongs to no background task, or has ended.
-
-        Raises:
-            TypeError: it is not a string of valid unicode.
-            ValueError: it is too long for a model to read.
-        """
-        return self.message_sink(str(json_copy("message", text)))
-
-    def _suspended(self, ticket: SuspensionTicket) -> NoReturn:
-        raise SuspendCall(ticket)
+def _declared_kind(id: str, kind: str) -> ToolKind:
+    try:
+        return member_named(ToolKind, kind, parameter="kind")
+    except ValueError as error:
+        raise ConfigurationError([f"tool {id!r}: {error}"]) from None
 
 
 def _json_object(id: str, metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -312,27 +242,3 @@ def _json_object(id: str, metadata: Mapping[str, JsonValue]) -> dict[str, JsonVa
         return _JSON_OBJECT.validate_python(dict(metadata))
     except ValidationError as error:
         raise ConfigurationError([f"the metadata of tool {id!r} is not JSON: {error}"]) from error
-
-
-class SuspendCall(Exception):
-    """Raised by `ToolContext.suspend` to stop the tool. Not an error: do not catch it."""
-
-    def __init__(self, ticket: SuspensionTicket) -> None:
-        super().__init__(f"the tool call is suspended: {ticket.suspension.message}")
-        self.ticket = ticket
-
-
-def json_copy(event_type: str, payload: JsonValue) -> JsonValue:
-    """A copy of an event's payload, so that a tool can change its own afterwards."""
-    try:
-        written = json.dumps(payload, allow_nan=False, ensure_ascii=False)
-        written.encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise TypeError(f"the payload of event {event_type!r} is not JSON: {error}") from error
-    if len(written) > AGENT_MESSAGE_LIMIT:
-        raise ValueError(
-            f"the payload of event {event_type!r} has {len(written):,} characters; at most {AGENT_MESSAGE_LIMIT:,} are "
-            "allowed: store large data where a tool can read it, and emit a reference"
-        )
-    copied: JsonValue = json.loads(written)
-    return copied

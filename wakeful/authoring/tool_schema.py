@@ -12,9 +12,12 @@ from wakeful.contract.errors import ConfigurationError
 
 
 def argument_model(
-    tool_id: str, function: Callable[..., Any], *, context: type
+    tool_id: str, function: Callable[..., Any], *, context: type, is_method: bool = False
 ) -> tuple[type[BaseModel], str | None, object]:
     """A model of the function's parameters, and the name and type of the one of type `context`, if it has one.
+
+    Args:
+        is_method: its first parameter is the instance or the class that it is bound to later.
 
     Raises:
         ConfigurationError: a parameter has no type, or its type has no JSON schema.
@@ -23,7 +26,7 @@ def argument_model(
     described = {p.arg_name: p.description for p in docstring_parser.parse(inspect.getdoc(function) or "").params}
     fields: dict[str, Any] = {}
     context_parameter, problems = None, []
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in [*inspect.signature(function).parameters.values()][is_method:]:
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             problems.append(f"tool {tool_id!r}: parameter {parameter} is not supported; name every parameter")
         elif parameter.name not in hints:

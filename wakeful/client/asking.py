@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal, assert_never
+from typing import Literal, assert_never, get_args
 
 from wakeful.client.answers import (
     AnswerFinder,
@@ -28,7 +28,7 @@ from wakeful.client.watching.descendants import TreeWatcher
 from wakeful.client.watching.reading import read_events
 from wakeful.client.watching.watcher import WatchContext, Watcher
 from wakeful.contract import names
-from wakeful.contract.errors import MessageRefused, NoAnswer, NotAnswered, ThreadNotFound, WakefulError
+from wakeful.contract.errors import CallerError, MessageRefused, NoAnswer, NotAnswered, ThreadNotFound, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
 from wakeful.contract.runs import RunResult, RunStatus
@@ -81,6 +81,8 @@ class Asking:
         self._reader: ThreadReader = context.reader
         self._thread_id = thread_id
         self._message_id = message_id
+        if on_decision not in get_args(OnDecision):
+            raise CallerError(f"on_decision is {on_decision!r}: use one of 'raise', 'wait'")
         self._raises = on_decision == "raise"
 
     async def result(self, send: Callable[[], Awaitable[object]], *, is_new: bool) -> RunResult:

@@ -26,19 +26,20 @@ from wakeful.client.schedules import Schedules
 from wakeful.client.start import Handle, check_thread_id, rejecting_invalid, start_thread, wait_for_last_result
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.thread_runs import ThreadRun, read_runs
-from wakeful.client.threads import ThreadFilter, ThreadSummary, list_threads, time_of
+from wakeful.client.threads import OutcomeName, ThreadFilter, ThreadSummary, list_threads, time_of
 from wakeful.client.tree import TreeNode
 from wakeful.client.tree_reader import TreeReader
 from wakeful.client.wake import WakeSignal, signal_or_wake
 from wakeful.client.watching.descendants import watch
 from wakeful.client.watching.heartbeat_feed import HeartbeatFeeds
+from wakeful.client.watching.not_started import once_started
 from wakeful.client.watching.reading import read_events, read_messages
 from wakeful.client.watching.retrying import OutageReporter, SharedCalls
 from wakeful.client.watching.snapshot import watch_from_snapshot
 from wakeful.client.watching.watcher import WatchContext
 from wakeful.contract import names
 from wakeful.contract.budgets import Budget
-from wakeful.contract.decisions import Decision, DecisionAction
+from wakeful.contract.decisions import Decision, DecisionAction, DecisionActionName
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.mail import UndeliveredMessage
@@ -51,9 +52,23 @@ from wakeful.contract.requests import (
     RevokeRequest,
     RunRequest,
     Submission,
+    UndeliveredRequest,
     WithdrawRequest,
 )
-from wakeful.contract.runs import Adapter, OnBusy, OnError, Priority, RunResult, RunStatus, ThreadMode
+from wakeful.contract.runs import (
+    Adapter,
+    AdapterName,
+    OnBusy,
+    OnBusyName,
+    OnError,
+    OnErrorName,
+    Priority,
+    RunResult,
+    RunStatus,
+    RunStatusName,
+    ThreadMode,
+    ThreadModeName,
+)
 from wakeful.contract.state import StateView
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, PermissionsView, QueuedMessage, StatusView
@@ -99,12 +114,12 @@ class Client:
         thread_id: str | None = None,
         title: str | None = None,
         frontend_tools: Sequence[FrontendTool] = (),
-        mode: ThreadMode = ThreadMode.RUN,
+        mode: ThreadMode | ThreadModeName = ThreadMode.RUN,
         overrides: InferenceOverrides | None = None,
         permissions: Sequence[Rule] = (),
         budget: Budget | None = None,
         expire_after: float | timedelta | None = None,
-        on_error: OnError | str = OnError.FAIL,
+        on_error: OnError | OnErrorName = OnError.FAIL,
         again: bool = False,
         live: bool = False,
         tenant: str | None = None,
@@ -145,7 +160,7 @@ class Client:
                 overrides=overrides,
                 permissions=tuple(permissions),
                 budget=budget,
-                on_error=OnError(on_error),
+                on_error=on_error,
                 expire_after=expire_after.total_seconds() if isinstance(expire_after, timedelta) else expire_after,
                 live=live,
                 tenant=tenant,
@@ -166,7 +181,7 @@ class Client:
         overrides: InferenceOverrides | None = None,
         permissions: Sequence[Rule] = (),
         budget: Budget | None = None,
-        on_error: OnError | str = OnError.FAIL,
+        on_error: OnError | OnErrorName = OnError.FAIL,
         again: bool = False,
         tenant: str | None = None,
         user: str | None = None,
@@ -197,7 +212,7 @@ class Client:
         text: str | Sequence[ContentBlock],
         *,
         agent_id: str | None = None,
-        on_busy: OnBusy | str = OnBusy.ENQUEUE,
+        on_busy: OnBusy | OnBusyName = OnBusy.ENQUEUE,
         message_id: str | None = None,
         frontend_tools: Sequence[FrontendTool] = (),
         overrides: InferenceOverrides | None = None,
@@ -208,7 +223,7 @@ class Client:
         tenant: str | None = None,
         user: str | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
-        adapter: Adapter | None = None,
+        adapter: Adapter | AdapterName | None = None,
     ) -> str:
         """Send a message to a thread in any state: it creates a new thread and wakes a closed one.
 
@@ -243,7 +258,7 @@ class Client:
             message = InputMessage(content=text if isinstance(text, str) else tuple(text), id=message_id)
             submission = Submission(
                 input=(message,),
-                on_busy=OnBusy(on_busy),
+                on_busy=on_busy,
                 agent_id=agent_id,
                 frontend_tools=tuple(frontend_tools),
                 overrides=overrides,
@@ -271,7 +286,7 @@ class Client:
         *,
         output: None = None,
         agent_id: str | None = None,
-        on_busy: OnBusy | str = OnBusy.ENQUEUE,
+        on_busy: OnBusy | OnBusyName = OnBusy.ENQUEUE,
         on_decision: OnDecision = "raise",
         message_id: str | None = None,
         frontend_tools: Sequence[FrontendTool] = (),
@@ -292,7 +307,7 @@ class Client:
         *,
         output: type[T] | TypeAdapter[T],
         agent_id: str | None = None,
-        on_busy: OnBusy | str = OnBusy.ENQUEUE,
+        on_busy: OnBusy | OnBusyName = OnBusy.ENQUEUE,
         on_decision: OnDecision = "raise",
         message_id: str | None = None,
         frontend_tools: Sequence[FrontendTool] = (),
@@ -312,7 +327,7 @@ class Client:
         *,
         output: type[T] | TypeAdapter[T] | None = None,
         agent_id: str | None = None,
-        on_busy: OnBusy | str = OnBusy.ENQUEUE,
+        on_busy: OnBusy | OnBusyName = OnBusy.ENQUEUE,
         on_decision: OnDecision = "raise",
         message_id: str | None = None,
         frontend_tools: Sequence[FrontendTool] = (),
@@ -436,6 +451,7 @@ class Client:
         live: bool = False,
         descendants: bool = False,
         snapshot: bool = False,
+        wait: bool = False,
         on_trouble: Callable[[WakefulError], None] | None = None,
     ) -> AsyncIterator[EventRecord]:
         """The thread's events as they happen, until it ends, through all its executions.
@@ -450,25 +466,32 @@ class Client:
             descendants: also yield the events of sub-agents, each between its parent's `child_started` and its end.
             snapshot: begin with the thread as it is: a `messages_snapshot`, a `state_snapshot` if there is state, and
                 what waits.
+            wait: if there is no such thread yet, wait until someone starts it; it is looked for twice a second.
             on_trouble: called once per outage: of the server, or of the workers while the thread has work for one.
 
         Raises:
-            ThreadNotFound: no workflow has this id.
-            CallerError: `snapshot` is given together with `after` or `descendants`.
+            ThreadNotFound: no workflow has this id, and `wait` is not set.
+            CallerError: `snapshot` is given together with `after`, `descendants` or `wait`; or no thread can have this
+                id.
         """
+        if snapshot and (after or descendants or wait):
+            raise CallerError("a stream that begins with a snapshot has no `after`, and is of one thread that exists")
         context = self._watch_context(on_trouble)
-        if not snapshot:
-            return watch(context, thread_id, after=after, live=live, descendants=descendants)
-        if after or descendants:
-            raise CallerError("a stream that begins with a snapshot has no `after`, and is of one thread")
-        return watch_from_snapshot(context, thread_id, live=live)
+        if snapshot:
+            records = watch_from_snapshot(context, thread_id, live=live)
+        else:
+            records = watch(context, thread_id, after=after, live=live, descendants=descendants)
+        if not wait:
+            return records
+        check_thread_id(thread_id)
+        return once_started(context, thread_id, records)
 
     def threads(
         self,
         *,
         agent_id: str | None = None,
-        status: RunStatus | str | None = None,
-        outcome: str | None = None,
+        status: RunStatus | RunStatusName | None = None,
+        outcome: OutcomeName | None = None,
         tenant: str | None = None,
         user: str | None = None,
         is_open: bool | None = None,
@@ -538,7 +561,9 @@ class Client:
 
     async def recover_undelivered(self, thread_id: str, action: Literal["replay", "clear"]) -> None:
         """Make the thread send its undelivered messages again, or drop them."""
-        await self._signal(thread_id, names.SIGNAL_UNDELIVERED, {"action": action})
+        with rejecting_invalid():
+            request = UndeliveredRequest(action=action)
+        await self._signal(thread_id, names.SIGNAL_UNDELIVERED, request)
 
     def inbox(
         self,
@@ -561,7 +586,7 @@ class Client:
         self,
         thread_id: str,
         call_id: str,
-        action: DecisionAction | str,
+        action: DecisionAction | DecisionActionName,
         *,
         result: JsonValue = None,
         reason: str | None = None,
@@ -594,7 +619,7 @@ class Client:
         with rejecting_invalid():
             decision = Decision(
                 target=call_id,
-                action=DecisionAction(action),
+                action=action,
                 result=result,
                 reason=reason,
                 arguments=arguments,
@@ -623,7 +648,7 @@ class Client:
         thread_id: str,
         input: str | Sequence[InputMessage],
         *,
-        on_busy: OnBusy | str = OnBusy.ENQUEUE,
+        on_busy: OnBusy | OnBusyName = OnBusy.ENQUEUE,
         tenant: str | None = None,
         user: str | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
@@ -632,7 +657,7 @@ class Client:
         messages = input if isinstance(input, str) else tuple(input)
         with rejecting_invalid():
             submission = Submission(
-                input=messages, on_busy=OnBusy(on_busy), tenant=tenant, user=user, metadata=dict(metadata or {})
+                input=messages, on_busy=on_busy, tenant=tenant, user=user, metadata=dict(metadata or {})
             )
         with client_span(SPAN_SEND, thread_id=thread_id):
             await self._signal(thread_id, names.SIGNAL_SUBMIT, submission)
@@ -752,7 +777,7 @@ class Client:
         message: str | None = None,
         agent_id: str | None = None,
         new_thread_id: str | None = None,
-        mode: ThreadMode = ThreadMode.RUN,
+        mode: ThreadMode | ThreadModeName = ThreadMode.RUN,
         live: bool = False,
         user: str | None = None,
         metadata: Mapping[str, JsonValue] | None = None,

@@ -30,7 +30,7 @@ from wakeful.contract.budgets import Budget
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.limits import cut
 from wakeful.contract.requests import TITLE_LENGTH, RunRequest, ScheduledSend, Submission, title_of
-from wakeful.contract.runs import OnBusy, OnError, RunMode
+from wakeful.contract.runs import OnBusy, OnBusyName, OnError, OnErrorName, RunMode
 
 FIRING_SUFFIX = "-2026-11-17T09:00:00Z"
 """What Temporal appends to the id of each firing, which is a thread's."""
@@ -68,10 +68,10 @@ class Schedules:
         spec: ScheduleSpec,
         schedule_id: str | None = None,
         thread_id: str | None = None,
-        on_busy: OnBusy | str = OnBusy.ENQUEUE,
+        on_busy: OnBusy | OnBusyName = OnBusy.ENQUEUE,
         policy: SchedulePolicy | None = None,
         budget: Budget | None = None,
-        on_error: OnError | str = OnError.FAIL,
+        on_error: OnError | OnErrorName = OnError.FAIL,
         tenant: str | None = None,
         user: str | None = None,
         metadata: Mapping[str, JsonValue] | None = None,
@@ -102,7 +102,7 @@ class Schedules:
                 agent_id=agent_id,
                 input=text,
                 budget=budget,
-                on_error=OnError(on_error),
+                on_error=on_error,
                 tenant=tenant,
                 user=user,
                 metadata=metadata,
@@ -111,7 +111,7 @@ class Schedules:
             submission = Submission(
                 input=text,
                 agent_id=agent_id,
-                on_busy=OnBusy(on_busy),
+                on_busy=on_busy,
                 budget=budget,
                 tenant=tenant,
                 user=user,

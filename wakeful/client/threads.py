@@ -7,6 +7,7 @@ behind by a moment.
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Literal, get_args
 
 from pydantic import JsonValue
 from temporalio.api.common.v1 import Payloads as RawPayloads
@@ -20,7 +21,7 @@ from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.errors import CallerError, WakefulError
-from wakeful.contract.runs import RunStatus
+from wakeful.contract.runs import RunStatus, RunStatusName
 from wakeful.contract.views import StatusView
 from wakeful.history.decoder import Payloads
 from wakeful.history.list_queries import any_of, quoted
@@ -28,7 +29,9 @@ from wakeful.history.list_queries import any_of, quoted
 PAGE = 100
 """Threads that are looked at together."""
 
-OUTCOMES = ("natural", "stopped", "blocked", "error", "cancelled")
+OutcomeName = Literal["natural", "stopped", "blocked", "error", "cancelled"]
+"""How a run ended."""
+OUTCOMES: tuple[OutcomeName, ...] = get_args(OutcomeName)
 
 _THREADS = f"WorkflowType = '{names.WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'"
 _AGENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_AGENT)
@@ -80,8 +83,8 @@ class ThreadFilter:
     """Which threads to list."""
 
     agent_id: str | None = None
-    status: RunStatus | str | None = None
-    outcome: str | None = None
+    status: RunStatus | RunStatusName | None = None
+    outcome: OutcomeName | None = None
     tenant: str | None = None
     user: str | None = None
     is_open: bool | None = None

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue
 
@@ -38,6 +38,9 @@ class ToolMode(StrEnum):
 
     SEQUENTIAL = "sequential"
     PARALLEL = "parallel"
+
+
+ToolModeName = Literal["sequential", "parallel"]
 
 
 class ModelBinding(Wire):

@@ -3,6 +3,9 @@
 `Wire` models are read from history, activities and other workers. They ignore unknown fields, so that an older worker
 can read a newer history. `Written` models are typed by people in requests, signals and files. They reject unknown
 fields, so that a typo is never silently ignored.
+
+For type checkers, models that people write in code declare an `__init__`: it accepts an enum's member by name, and any
+sequence where the model has a tuple. Pydantic converts both, so what you read are enums and tuples.
 """
 
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar

@@ -1,14 +1,14 @@
 """The context window: its policy, context messages and compaction marks."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.ids import context_message_id
-from wakeful.contract.messages import ContentBlock, Message, Role, Visibility
+from wakeful.contract.messages import ContentBlock, Message, Role, Visibility, VisibilityName
 
 MESSAGES_PLACEHOLDER = "{messages}"
 MIN_MESSAGE_TOKENS = 200
@@ -117,6 +117,9 @@ class ContextTarget(StrEnum):
     """At the very end."""
 
 
+ContextTargetName = Literal["system", "session", "conversation", "suffix_system"]
+
+
 class ContextMessage(Wire):
     """A message that a request adds to the conversation and that never becomes part of it.
 
@@ -134,6 +137,22 @@ class ContextMessage(Wire):
     consume_after_emit: Few[bool] = False
     priority: int = 0
     """Of two messages with the same target, the one with the smaller number comes first."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            key: str,
+            role: Literal[Role.SYSTEM, Role.USER, Role.ASSISTANT, "system", "user", "assistant"] = ...,
+            content: Sequence[ContentBlock],
+            visibility: Visibility | VisibilityName = ...,
+            target: ContextTarget | ContextTargetName = ...,
+            cooldown_turns: int = ...,
+            persistent: bool = ...,
+            consume_after_emit: bool = ...,
+            priority: int = ...,
+        ) -> None: ...
 
     @property
     def stays(self) -> bool:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, AliasChoices, Field, JsonValue
 
@@ -27,6 +27,9 @@ class ResumeMode(StrEnum):
     """Run the tool with the decision's result as its arguments."""
 
 
+ResumeModeName = Literal["replay_tool_call", "use_decision_as_tool_result", "pass_decision_to_tool"]
+
+
 class ExpiryAction(StrEnum):
     """What happens to a call that is not decided in time."""
 
@@ -36,6 +39,9 @@ class ExpiryAction(StrEnum):
     """Deny it; the model reads that it was denied because no decision came."""
     RESUME = "resume"
     """Resume it as if `result` had been decided."""
+
+
+ExpiryActionName = Literal["cancel", "deny", "resume"]
 
 
 class Expiry(Wire):
@@ -90,6 +96,9 @@ class DecisionAction(StrEnum):
     CANCEL = "cancel"
 
 
+DecisionActionName = Literal["resume", "cancel"]
+
+
 class Decision(Written):
     """The answer to a suspended call, which it names by call id or suspension id.
 
@@ -109,6 +118,22 @@ class Decision(Written):
     """The digest of the arguments that were shown; if they have changed since, the decision is rejected."""
     always: Few[bool] = False
     """Also allow such calls on this thread from now on."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            target: str,
+            action: DecisionAction | DecisionActionName,
+            result: JsonValue | None = ...,
+            reason: str | None = ...,
+            decision_id: str | None = ...,
+            actor: str | None = ...,
+            arguments: JsonValue | None = ...,
+            arguments_digest: str | None = ...,
+            always: bool = ...,
+        ) -> None: ...
 
     def resume(self, at: int) -> "ToolCallResume":
         return ToolCallResume(

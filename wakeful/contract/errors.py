@@ -29,7 +29,9 @@
     ├── NewerRelease            a newer release has written a thread's state: only its workers can continue the thread
     ├── WorkerExhausted         too many sync tools, gates or hooks hang in a worker: it stops, to be replaced
     ├── ProviderError           the model provider failed; `kind` says how, and whether a retry may help
+    │   └── UnexpectedModelCall   a test's model has no answer (in `wakeful/authoring/unexpected_call.py`)
     ├── ToolError               a tool reports a failure for the model to read
+    │   └── RetryLater            nothing took effect: Temporal retries the call before the model reads it
     └── InternalError           a bug in Wakeful
 
 Expected outcomes (failed, suspended, cancelled, rejected) are values, not exceptions, except of `client.ask`: its
@@ -39,9 +41,11 @@ caller wants an answer, and nothing else.
 import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
+
+from wakeful.contract.choices import member_named
 
 if TYPE_CHECKING:
     from wakeful.contract.runs import RunResult
@@ -300,6 +304,20 @@ class ProviderErrorKind(StrEnum):
         return self in _TRANSIENT
 
 
+ProviderErrorKindName = Literal[
+    "provider",
+    "rate_limited",
+    "overloaded",
+    "timeout",
+    "stream_interrupted",
+    "context_overflow",
+    "invalid_request",
+    "unauthorized",
+    "model_not_found",
+    "content_filtered",
+]
+
+
 _TRANSIENT = frozenset(
     {
         ProviderErrorKind.PROVIDER,
@@ -316,7 +334,7 @@ class ProviderError(WakefulError):
 
     def __init__(
         self,
-        kind: ProviderErrorKind,
+        kind: ProviderErrorKind | ProviderErrorKindName,
         message: str,
         *,
         retry_after: float | None = None,
@@ -324,12 +342,16 @@ class ProviderError(WakefulError):
         status: int | None = None,
     ) -> None:
         super().__init__(message)
-        self.kind = kind
+        self.kind = member_named(ProviderErrorKind, kind, parameter="kind")
         self.status = status
         """The HTTP status of the provider's answer, if it was that which failed."""
         self.retry_after = retry_after
         self.cause = cause
         """Why a stream was interrupted, in two or three words: `connection reset`, `provider 529 mid-stream`."""
+
+
+LONGEST_RETRY_AFTER = 86_400 * 30
+"""Seconds that a tool may ask to be called again after."""
 
 
 class ToolErrorKind(StrEnum):
@@ -351,6 +373,23 @@ class ToolError(WakefulError):
 
     def __str__(self) -> str:
         return f"{self.kind}: {super().__str__()}"
+
+
+class RetryLater(ToolError):
+    """Raise it in a tool whose call took no effect and may work later: a rate limit, a lock, a service that is down.
+
+    Temporal waits and runs the call again, up to the tool's `retries`; then the model reads the message. Any tool may
+    raise it, also one that must not run twice: raise it only where nothing took effect.
+
+    Args:
+        after: seconds until the next attempt, such as a `Retry-After`; by default, the tool's backoff.
+    """
+
+    def __init__(self, message: str, *, after: float | None = None) -> None:
+        if after is not None and not 0 <= after <= LONGEST_RETRY_AFTER:
+            raise ValueError(f"after={after!r}: a retry can follow after 0 to {LONGEST_RETRY_AFTER:,} seconds")
+        super().__init__(message)
+        self.after = after
 
 
 class InternalError(WakefulError):

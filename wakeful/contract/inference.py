@@ -1,6 +1,8 @@
 """Model calls: requests and answers, and the references that the inference activity is given."""
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import JsonValue
 
@@ -24,6 +26,9 @@ class StopReason(StrEnum):
     MAX_TOKENS = "MaxTokens"
     TOOL_USE = "ToolUse"
     STOP_SEQUENCE = "StopSequence"
+
+
+StopReasonName = Literal["EndTurn", "MaxTokens", "ToolUse", "StopSequence"]
 
 
 class OutputSpec(Wire):
@@ -109,6 +114,32 @@ class ModelResponse(Wire):
     """A hook stopped the inference before the model was called; there is no answer."""
     remote: Maybe[RemoteOrigin] = None
     """Where a remote agent made the answer."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            model: str,
+            text: str = ...,
+            reasoning: str = ...,
+            thinking: Sequence[ThinkingBlock] = ...,
+            tool_calls: Sequence[ToolCall] = ...,
+            incomplete_calls: Sequence[str] = ...,
+            dropped_calls: int = ...,
+            stop_reason: StopReason | StopReasonName = ...,
+            usage: Usage = ...,
+            request_id: str | None = ...,
+            context: ContextReport | None = ...,
+            interruptions: Sequence[Interruption] = ...,
+            output: JsonValue | None = ...,
+            output_problem: str | None = ...,
+            verdicts: Mapping[str, Verdict] = ...,
+            effects: HookEffects | None = ...,
+            left_out: Sequence[LeftOut] = ...,
+            skipped: bool = ...,
+            remote: RemoteOrigin | None = ...,
+        ) -> None: ...
 
     @property
     def has_unexecuted_calls(self) -> bool:

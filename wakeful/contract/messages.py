@@ -1,7 +1,8 @@
 """Messages of people, models and tools, in content blocks, and the tool calls of a model."""
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, JsonValue
 from pydantic_core import to_json
@@ -24,11 +25,17 @@ class Role(StrEnum):
     TOOL = "tool"
 
 
+RoleName = Literal["system", "user", "assistant", "tool"]
+
+
 class Visibility(StrEnum):
     """`internal` messages are sent to the model but not shown to people."""
 
     ALL = "all"
     INTERNAL = "internal"
+
+
+VisibilityName = Literal["all", "internal"]
 
 
 class Base64Source(Wire):
@@ -147,6 +154,23 @@ class Message(Wire):
     remote: Maybe[RemoteOrigin] = None
     """Of the answer of a remote agent: where it was made."""
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str,
+            role: Role | RoleName,
+            content: Sequence[ContentBlock] = ...,
+            tool_calls: Sequence[ToolCall] = ...,
+            tool_call_id: str | None = ...,
+            visibility: Visibility | VisibilityName = ...,
+            metadata: MessageMetadata | None = ...,
+            is_mail: bool = ...,
+            left_out: Sequence[LeftOut] = ...,
+            remote: RemoteOrigin | None = ...,
+        ) -> None: ...
+
     @property
     def text(self) -> str:
         """The text blocks, joined."""
@@ -174,6 +198,17 @@ class InputMessage(Written):
     role: Literal[Role.USER, Role.SYSTEM] = Role.USER
     id: Maybe[Annotated[str, Field(max_length=ID_LENGTH)]] = None
     visibility: Visibility = Visibility.ALL
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            content: str | Sequence[ContentBlock],
+            role: Literal[Role.USER, Role.SYSTEM, "user", "system"] = ...,
+            id: str | None = ...,
+            visibility: Visibility | VisibilityName = ...,
+        ) -> None: ...
 
     def as_message(self, fallback_id: str) -> Message:
         content = (TextBlock(text=self.content),) if isinstance(self.content, str) else self.content

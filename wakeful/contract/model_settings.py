@@ -1,7 +1,7 @@
 """Settings of model calls, and what a run changes of them."""
 
-from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator
 
@@ -38,6 +38,20 @@ class InferenceOverrides(ModelSettings):
     """Another model of the same provider, by the provider's name for it."""
     fallback_upstream_models: Maybe[tuple[str, ...]] = None
     """Fallback models of the same provider; replaces the agent's."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            temperature: float | None = ...,
+            max_tokens: int | None = ...,
+            top_p: float | None = ...,
+            reasoning_effort: ReasoningEffort | None = ...,
+            prompt_cache: PromptCache | None = ...,
+            upstream_model: str | None = ...,
+            fallback_upstream_models: Sequence[str] | None = ...,
+        ) -> None: ...
 
     @field_validator("upstream_model")
     @classmethod

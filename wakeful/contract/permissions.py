@@ -1,6 +1,8 @@
 """Permission rules: which tool calls are allowed, which need a decision, and which are denied."""
 
+from collections.abc import Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -13,11 +15,18 @@ class Behavior(StrEnum):
     DENY = "deny"
 
 
+BehaviorName = Literal["allow", "ask", "deny"]
+
+
 class Rule(Written):
     """`tool` is a pattern: `read_file`, `read_*`, `/^read_/`, `shell(git *)`, `pay(amount =~ "^[0-9]{1,2}$")`."""
 
     tool: str = Field(min_length=1)
     behavior: Behavior
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *, tool: str, behavior: Behavior | BehaviorName) -> None: ...
 
 
 class PermissionPolicy(Written):
@@ -25,3 +34,7 @@ class PermissionPolicy(Written):
 
     default_behavior: Behavior = Behavior.ASK
     rules: tuple[Rule, ...] = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *, default_behavior: Behavior | BehaviorName = ..., rules: Sequence[Rule] = ...) -> None: ...

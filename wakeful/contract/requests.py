@@ -1,7 +1,7 @@
 """What clients send to a thread: the request that starts a run, and the payloads of signals and queries."""
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field, JsonValue, TypeAdapter, ValidationError, model_validator
 
@@ -19,12 +19,18 @@ from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import (
     LONGEST_EXPIRE_AFTER,
     Adapter,
+    AdapterName,
     OnBusy,
+    OnBusyName,
     OnError,
+    OnErrorName,
     Origin,
+    OriginName,
     Priority,
     RunMode,
+    RunModeName,
     ThreadMode,
+    ThreadModeName,
 )
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult, SubagentContext
 from wakeful.contract.tools import FrontendTool
@@ -95,6 +101,39 @@ class RunRequest(Written):
     adapter: Maybe[Adapter] = None
     """The protocol by which the request came; `internal` by default."""
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            agent_id: str,
+            input: str | Sequence[InputMessage] = ...,
+            mode: ThreadMode | ThreadModeName = ...,
+            on_error: OnError | OnErrorName = ...,
+            restore_from: str | None = ...,
+            fork: Fork | None = ...,
+            title: str | None = ...,
+            frontend_tools: Sequence[FrontendTool] = ...,
+            parent_thread_id: str | None = ...,
+            parent_run_id: str | None = ...,
+            parent_tool_call_id: str | None = ...,
+            session_id: str | None = ...,
+            transport_request_id: str | None = ...,
+            tenant: str | None = ...,
+            user: str | None = ...,
+            metadata: Mapping[str, JsonValue] = ...,
+            origin: Origin | OriginName = ...,
+            overrides: InferenceOverrides | None = ...,
+            permissions: Sequence[Rule] = ...,
+            budget: Budget | None = ...,
+            live: bool = ...,
+            expire_after: float | None = ...,
+            priority: Priority | None = ...,
+            subagent: SubagentContext | None = ...,
+            run_mode: RunMode | RunModeName | None = ...,
+            adapter: Adapter | AdapterName | None = ...,
+        ) -> None: ...
+
     @model_validator(mode="after")
     def _has_something_to_say(self) -> "RunRequest":
         begins_a_run = bool(self.messages or self.fork)
@@ -160,6 +199,26 @@ class Submission(Written):
     run_mode: Maybe[RunMode] = None
     adapter: Maybe[Adapter] = None
     """As in a request, for the run that they start."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            input: str | Sequence[InputMessage],
+            on_busy: OnBusy | OnBusyName = ...,
+            agent_id: str | None = ...,
+            overrides: InferenceOverrides | None = ...,
+            permissions: Sequence[Rule] = ...,
+            budget: Budget | None = ...,
+            frontend_tools: Sequence[FrontendTool] = ...,
+            live: bool = ...,
+            tenant: str | None = ...,
+            user: str | None = ...,
+            metadata: Mapping[str, JsonValue] = ...,
+            run_mode: RunMode | RunModeName | None = ...,
+            adapter: Adapter | AdapterName | None = ...,
+        ) -> None: ...
 
     @model_validator(mode="after")
     def _declares_each_tool_once(self) -> "Submission":

@@ -20,6 +20,9 @@ class RunStatus(StrEnum):
     DONE = "done"
 
 
+RunStatusName = Literal["created", "running", "waiting", "done"]
+
+
 LONGEST_EXPIRE_AFTER = 10 * 365 * 86_400.0
 """Seconds that a thread may be idle at most before it deletes itself: Temporal's timers have a limit, too."""
 
@@ -31,6 +34,9 @@ class ThreadMode(StrEnum):
     THREAD = "thread"
 
 
+ThreadModeName = Literal["run", "thread"]
+
+
 class OnError(StrEnum):
     """How the workflow of a thread in `run` mode closes after a run that ended in an error."""
 
@@ -38,6 +44,9 @@ class OnError(StrEnum):
     """It fails, with the result as the detail of its failure."""
     COMPLETE = "complete"
     """It completes, with the result."""
+
+
+OnErrorName = Literal["fail", "complete"]
 
 
 class OnBusy(StrEnum):
@@ -53,6 +62,9 @@ class OnBusy(StrEnum):
     """The run is cancelled and they start the next run, before anything that is queued."""
     ROLLBACK = "rollback"
     """Like `interrupt`, and the cancelled run's messages are removed from the conversation."""
+
+
+OnBusyName = Literal["enqueue", "reject", "steer", "interrupt", "rollback"]
 
 
 class ToolCallStatus(StrEnum):
@@ -71,6 +83,9 @@ class Origin(StrEnum):
     INTERNAL = "internal"
 
 
+OriginName = Literal["user", "subagent", "internal"]
+
+
 class RunMode(StrEnum):
     """Why a run is under way, as gates and hooks see it."""
 
@@ -84,6 +99,9 @@ class RunMode(StrEnum):
     """Mail or the end of a task started it."""
 
 
+RunModeName = Literal["foreground", "scheduled", "resume", "internal_wake"]
+
+
 class Adapter(StrEnum):
     """The protocol by which the message came that began a run."""
 
@@ -93,6 +111,9 @@ class Adapter(StrEnum):
     AI_SDK = "ai_sdk"
     AG_UI = "ag_ui"
     A2A = "a2a"
+
+
+AdapterName = Literal["internal", "acp", "ai_sdk", "ag_ui", "a2a"]
 
 
 def _is_foreground(mode: RunMode) -> bool:

@@ -3,6 +3,7 @@
 import json
 import math
 from enum import StrEnum
+from typing import Literal
 
 from pydantic import JsonValue
 
@@ -19,6 +20,9 @@ class StateScope(StrEnum):
     """Kept for as long as the thread lives, across runs, executions and wakes."""
 
 
+StateScopeName = Literal["run", "thread"]
+
+
 class StateMerge(StrEnum):
     """How concurrent writes are merged."""
 
@@ -29,6 +33,9 @@ class StateMerge(StrEnum):
     UNION = "union"
     MAX = "max"
     MIN = "min"
+
+
+StateMergeName = Literal["exclusive", "add", "append", "union", "max", "min"]
 
 
 class StateKeySpec(Wire):

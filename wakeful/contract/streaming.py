@@ -5,9 +5,11 @@ next attempt continues from it after a lost connection or worker. Neither is eve
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wakeful.contract.base import Few, Maybe, Wire
-from wakeful.contract.inference import Interruption, StopReason
+from wakeful.contract.choices import member_named
+from wakeful.contract.inference import Interruption, StopReason, StopReasonName
 from wakeful.contract.messages import ThinkingBlock
 from wakeful.contract.runs import Usage
 
@@ -69,6 +71,13 @@ class StopPart:
     """The answer is complete. A stream that ends without it was interrupted."""
 
     reason: StopReason
+
+    if TYPE_CHECKING:
+
+        def __init__(self, reason: StopReason | StopReasonName) -> None: ...
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reason", member_named(StopReason, self.reason, parameter="reason"))
 
 
 StreamPart = (

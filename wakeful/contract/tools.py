@@ -2,8 +2,9 @@
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Self
+from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import Field, JsonValue, ValidationError
 
@@ -44,6 +45,9 @@ class Effects(StrEnum):
         return self is not Effects.ONCE
 
 
+EffectsName = Literal["once", "idempotent", "read_only"]
+
+
 class ToolKind(StrEnum):
     """What a tool does, as gates and hooks see it."""
 
@@ -52,6 +56,9 @@ class ToolKind(StrEnum):
     EDIT = "edit"
     SEARCH = "search"
     OTHER = "other"
+
+
+ToolKindName = Literal["execute", "read", "edit", "search", "other"]
 
 
 _KIND_WORDS = {
@@ -170,6 +177,9 @@ class ToolStatus(StrEnum):
     ERROR = "error"
 
 
+ToolStatusName = Literal["success", "pending", "error"]
+
+
 class ToolResult(Wire):
     """The result of a tool call. `pending` with a ticket suspends the call."""
 
@@ -181,6 +191,20 @@ class ToolResult(Wire):
     metadata: Few[dict[str, JsonValue]] = {}
     media: Few[tuple[MediaBlock, ...]] = ()
     """Pictures, documents and audio that the model gets beside the text."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            tool_name: str,
+            status: ToolStatus | ToolStatusName,
+            data: JsonValue = ...,
+            message: str | None = ...,
+            suspension: SuspensionTicket | None = ...,
+            metadata: Mapping[str, JsonValue] = ...,
+            media: Sequence[MediaBlock] = ...,
+        ) -> None: ...
 
     @classmethod
     def success(cls, tool_name: str, data: JsonValue, message: str | None = None) -> Self:

@@ -188,6 +188,18 @@ def _marker(event: HistoryEvent, id: int, at: int) -> ActivityCompleted | Marker
     return ActivityCompleted(id, at, None, recorded["activity_id"], recorded["activity_type"], marker.details["result"])
 
 
+def local_activity_end(event: HistoryEvent) -> int | None:
+    """When the local activity of a marker ended: the workflow's time from there on, later than its task's start.
+
+    In milliseconds since 1970; None for any other event, and if the SDK has recorded no time.
+    """
+    marker = event.marker_recorded_event_attributes
+    if marker.marker_name != LOCAL_ACTIVITY_MARKER:
+        return None
+    ended = json.loads(marker.details["data"].payloads[0].data).get("complete_time")
+    return None if ended is None else int(ended["seconds"]) * 1000 + int(ended["nanos"]) // 1_000_000
+
+
 def _closed(event: HistoryEvent, id: int, at: int) -> Closed:
     closed = Closed(id, at, event.event_type)
     match event.event_type:

@@ -150,8 +150,10 @@ def _source_problems(
 
 def _tool_problems(tools: Sequence[Tool], known: Mapping[str, Tool]) -> Iterator[Problem]:
     for tool in tools:
-        if known[tool.name] is not tool:
+        if known[tool.name] != tool:  # not identity: a method is bound anew whenever it is read from its instance
             yield Problem(f"tool {tool.name!r} is registered twice, as two different functions")
+        if tool.problem is not None:
+            yield Problem(tool.problem)
         if tool.name in RESERVED_TOOL_NAMES:
             reserved = ", ".join(sorted(RESERVED_TOOL_NAMES))
             yield Problem(f"tool {tool.name!r} has a reserved name; rename it (reserved: {reserved})")
@@ -159,8 +161,10 @@ def _tool_problems(tools: Sequence[Tool], known: Mapping[str, Tool]) -> Iterator
 
 def _gate_problems(gates: Sequence[Gate], known: Mapping[str, Gate]) -> Iterator[Problem]:
     for gate in gates:
-        if known[gate.name] is not gate:
+        if known[gate.name] != gate:
             yield Problem(f"gate {gate.name!r} is registered twice, as two different functions")
+        if gate.problem is not None:
+            yield Problem(gate.problem)
 
 
 def _plugin_problems(plugins: Sequence[tuple[str, AnyPlugin]], known: Mapping[str, AnyPlugin]) -> Iterator[Problem]:

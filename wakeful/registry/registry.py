@@ -336,7 +336,7 @@ class Registry:
             instructions=agent.written_instructions,
             model=now.content.model_of(agent),
             tools=now.content.descriptors(agent, in_task=in_task),
-            max_rounds=agent.recorded_max_rounds,
+            max_rounds=agent.round_limit,
             max_parallel_calls=agent.max_parallel_calls,
             tool_mode=agent.tool_mode,
             context=agent.context,
@@ -442,7 +442,7 @@ class Registry:
         return None
 
 
-def default_model(*, offline: AnyProvider | None = None, environ: Mapping[str, str] | None = None) -> ModelSource:
+def default_model(*, offline: AnyProvider | None = None, environ: Mapping[str, str] | None = None) -> str | AnyProvider:
     """The model for which the environment has a key, or `offline`. `OPENAI_MODEL` and `ANTHROPIC_MODEL` choose it."""
     environ = os.environ if environ is None else environ
     if environ.get("OPENAI_API_KEY") or environ.get("OPENAI_BASE_URL"):

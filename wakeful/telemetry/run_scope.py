@@ -27,6 +27,7 @@ from temporalio.worker import (
 from wakeful.contract.missing import NOT_ON_THIS_WORKER
 from wakeful.contract.names import HEADER_RUN, REMOTE_TASK_PENDING
 from wakeful.contract.runs import RunIdentity
+from wakeful.contract.tool_attempts import RAISED_ERROR
 from wakeful.telemetry.log_causes import log_failure
 from wakeful.telemetry.log_fields import add_fields
 
@@ -86,8 +87,9 @@ class _Activity(ActivityInboundInterceptor):
 def _log_failed_attempt(error: Exception) -> None:
     fields: dict[str, object] = {"activity": activity.info().activity_type}
     if isinstance(error, ApplicationError):
-        # The first is logged once for all its attempts, as `left to other workers`; the second has not failed.
-        if error.type in (NOT_ON_THIS_WORKER, REMOTE_TASK_PENDING):
+        # The first is logged once for all its attempts, as `left to other workers`; the second has not failed; the
+        # third is logged with its cause, as `tool call is retried`.
+        if error.type in (NOT_ON_THIS_WORKER, REMOTE_TASK_PENDING, RAISED_ERROR):
             return
         if error.non_retryable:
             fields["is_final"] = True

@@ -8,13 +8,13 @@ docs/testing-agents.md is the guide; `wakeful.pytest_plugin` has the fixtures fo
 """
 
 from wakeful.authoring.scripted import ScriptedModel, Turn, call, say
-from wakeful.authoring.tool import SuspendCall
+from wakeful.authoring.tool_context import SuspendCall
 from wakeful.authoring.unexpected_call import UnexpectedModelCall
 from wakeful.connection import embedded_server
 from wakeful.testing.contexts import RecordingToolContext, make_gate_call, make_identity, make_tool_context
 from wakeful.testing.decisions import NoDecision, wait_for_decision
 from wakeful.testing.recorded import RecordedModel
-from wakeful.testing.runtimes import runtime
+from wakeful.testing.runtimes import WakefulRuntime, runtime
 from wakeful.testing.servers import fresh_namespace
 from wakeful.testing.skipping import skip_time
 from wakeful.worker import running_worker
@@ -27,6 +27,7 @@ __all__ = [
     "SuspendCall",
     "Turn",
     "UnexpectedModelCall",
+    "WakefulRuntime",
     "call",
     "embedded_server",
     "fresh_namespace",

@@ -11,7 +11,8 @@ from wakeful.authoring.gate import GateCall
 from wakeful.authoring.lifespan import D_co
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State, StateKey
-from wakeful.authoring.tool import Tool, ToolContext
+from wakeful.authoring.tool import Tool
+from wakeful.authoring.tool_context import ToolContext
 from wakeful.contract.decisions import DecisionAction, ToolCallResume
 from wakeful.contract.json_patch import patched
 from wakeful.contract.runs import RunIdentity, RunMode
@@ -37,6 +38,8 @@ class Recorded:
     """The type and the payload of each event that it has emitted."""
     messages: list[str] = field(default_factory=list)
     """What it has sent with `emit_message`."""
+    checkpoints: list[JsonValue] = field(default_factory=list)
+    """Its checkpoints, in order."""
 
     def patch(self, activity_type: str, operations: tuple[JsonValue, ...]) -> None:
         self.activities[activity_type] = patched(self.activities.get(activity_type, {}), operations)
@@ -66,6 +69,7 @@ def make_tool_context(
     profiles: Profiles | None = None,
     resume_input: Resume | None = None,
     attempt: int = 1,
+    last_checkpoint: JsonValue = None,
     user: str | None = None,
     tenant: str | None = None,
     metadata: Mapping[str, JsonValue] | None = None,
@@ -81,7 +85,8 @@ def make_tool_context(
         state: the keys that the agent declares, with their values.
         profiles: such as `Profiles(SqliteProfileStore(), [key])`.
         resume_input: the decision that resumes the call, or only its action.
-        attempt: above 1, a worker was lost during the attempt before.
+        attempt: above 1, a worker was lost during the attempt before, or the tool is retried.
+        last_checkpoint: of the attempts before.
         user: for whom the run acts.
         tenant: the tenant that the thread belongs to.
         metadata: of the message that began the run.
@@ -97,6 +102,7 @@ def make_tool_context(
         idempotency_key=f"{identity.thread_id}/{CALL_ID}",
         deps=cast("D", deps),  # a tool without a lifespan has None, too
         attempt=attempt,
+        last_checkpoint=last_checkpoint,
         resume_input=_resume(resume_input),
         state=_state(state or {}, identity.agent_id),
         profiles=profiles or Profiles(),
@@ -108,6 +114,7 @@ def make_tool_context(
         cancelled_source=cancelled if callable(cancelled) else lambda: cancelled,
         emit_sink=recorded.emit,
         message_sink=recorded.send,
+        checkpoint_sink=recorded.checkpoints.append,
         recorded=recorded,
     )
 

@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Protocol
 
 from temporalio.client import Client as TemporalClient
 from temporalio.testing import TimeSkipper
@@ -51,6 +52,19 @@ async def runtime(
         await stack.enter_async_context(running_worker(temporal, registry, settings, profiles=profiles))
         client = _CheckedClient(temporal, task_queue=settings.task_queue, unexpected=unexpected)
         yield await stack.enter_async_context(client)
+
+
+class WakefulRuntime(Protocol):
+    """The type of the pytest fixture `wakeful_runtime`: `runtime`, on the server that tests share."""
+
+    def __call__(
+        self,
+        registry: Registry,
+        *,
+        settings: WorkerSettings | None = None,
+        profiles: ProfileStore | None = None,
+        time_skipping: bool = False,
+    ) -> contextlib.AbstractAsyncContextManager[Client]: ...
 
 
 class _CheckedClient(Client):

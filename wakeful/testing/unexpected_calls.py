@@ -29,8 +29,8 @@ class UnexpectedCalls:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._before = set(map(id, self._all()))
-        self._raised: set[int] = set()
+        self._before = set(self._all())
+        self._raised = set[UnexpectedModelCall]()
 
     def raise_cause(self, result: RunResult) -> None:
         """Raise the unexpected call that ended the run, if one did."""
@@ -38,7 +38,7 @@ class UnexpectedCalls:
             return
         for error in self._new():
             if error.headline[:HEADLINE_CHARACTERS] in result.termination.value:
-                self._raised.add(id(error))
+                self._raised.add(error)
                 raise error
 
     def __enter__(self) -> Self:
@@ -47,7 +47,7 @@ class UnexpectedCalls:
     def __exit__(
         self, _type: type[BaseException] | None, raised: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        unseen = [error for error in self._new() if id(error) not in self._raised]
+        unseen = [error for error in self._new() if error not in self._raised]
         if raised is None and unseen:
             raise unseen[0]
         for error in unseen:
@@ -55,7 +55,7 @@ class UnexpectedCalls:
                 raised.add_note(f"unexpected model call: {error}")
 
     def _new(self) -> list[UnexpectedModelCall]:
-        return [error for error in self._all() if id(error) not in self._before]
+        return [error for error in self._all() if error not in self._before]
 
     def _all(self) -> Iterator[UnexpectedModelCall]:
         for source in (*self._registry.models.values(), *self._registry.providers.values()):

@@ -25,7 +25,7 @@ from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
 
 from wakeful.contract import ids, names
 from wakeful.contract.budgets import Budget
-from wakeful.contract.decisions import Decision, DecisionAction
+from wakeful.contract.decisions import Decision, DecisionAction, DecisionActionName
 from wakeful.contract.errors import CallerError, validation_problems
 from wakeful.contract.messages import InputMessage
 from wakeful.contract.model_settings import InferenceOverrides
@@ -138,7 +138,7 @@ class AgentHandle(Generic[T_co]):
     async def decide(
         self,
         call_id: str,
-        action: DecisionAction | str,
+        action: DecisionAction | DecisionActionName,
         *,
         result: JsonValue = None,
         reason: str | None = None,
@@ -154,7 +154,7 @@ class AgentHandle(Generic[T_co]):
         try:
             decision = Decision(
                 target=call_id,
-                action=DecisionAction(action),
+                action=action,
                 result=result,
                 reason=reason,
                 arguments=arguments,

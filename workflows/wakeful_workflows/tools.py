@@ -16,6 +16,7 @@ from wakeful.contract.errors import ToolErrorKind
 from wakeful.contract.limits import cut
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.missing import NOT_ON_THIS_WORKER, TIMEOUTS
+from wakeful.contract.tool_attempts import RAISED_ERROR
 from wakeful.contract.tools import (
     DEFAULT_HEARTBEAT_SECONDS,
     ToolCallInput,
@@ -139,7 +140,7 @@ def tool_failure(tool: ToolDescriptor, error: ActivityError | ApplicationError, 
         attempts: how often the run has started it.
     """
     reason = failure_reason(error)
-    if reason is None:
+    if reason is None or _is_retry_refused(error):
         return None
     if tool.task_queue is None or isinstance(error, ApplicationError) or _is_lost(error):
         return ToolFailure(reason)
@@ -151,6 +152,12 @@ def tool_failure(tool: ToolDescriptor, error: ActivityError | ApplicationError, 
             return ToolFailure(cut(f"{ToolErrorKind.EXECUTION_FAILED}: {named}", ERROR_LENGTH), is_result=True)
         case _:
             return ToolFailure(reason)
+
+
+def _is_retry_refused(error: ActivityError | ApplicationError) -> bool:
+    """Whether Temporal did not retry an error that a worker wanted it to retry: the run has cancelled the call."""
+    cause = _cause(error)
+    return isinstance(cause, ApplicationError) and cause.type == RAISED_ERROR
 
 
 def runs_again(tool: ToolDescriptor, error: ActivityError, *, attempts: int) -> bool:

@@ -13,7 +13,8 @@ from pydantic import BaseModel, JsonValue
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from wakeful.authoring.mcp_server import McpServer
-from wakeful.authoring.tool import SuspendCall, Tool, ToolContext
+from wakeful.authoring.tool import Tool
+from wakeful.authoring.tool_context import SuspendCall, ToolContext
 from wakeful.contract.decisions import DecisionAction, Suspension, SuspensionTicket, ToolCallResume
 from wakeful.contract.elicitation import Elicitation, ElicitedAnswer, ElicitedQuestion
 from wakeful.contract.errors import ToolError, ToolErrorKind

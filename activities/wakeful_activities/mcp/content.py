@@ -17,11 +17,12 @@ from mcp_types import (
 )
 from pydantic import JsonValue
 
-from wakeful.contract.messages import AudioBlock, Base64Source, DocumentBlock, ImageBlock, MediaBlock
+from wakeful.authoring.media import block_of
+from wakeful.contract.messages import AudioBlock, Base64Source, ImageBlock, MediaBlock
 from wakeful.contract.tools import McpToolRef, ToolResult, ToolStatus
 from wakeful_activities.mcp.tool_list import METADATA_SERVER, METADATA_TOOL
+from wakeful_activities.results import media_note
 
-PDF = "application/pdf"
 UNKNOWN_TYPE = "application/octet-stream"
 
 
@@ -36,7 +37,7 @@ def tool_result(
     text, media = clean("\n".join(_texts(returned.content))), tuple(_media(returned.content))
     data: JsonValue = json.loads(clean(json.dumps(returned.structured_content, ensure_ascii=False)))
     if not text and media:
-        text = f"The tool returned no text, but content: {_counted(media)}."
+        text = media_note(media)
     message = text or (None if data is not None else "")
     return ToolResult(
         tool_name=tool_name,
@@ -82,14 +83,9 @@ def _media(content: Sequence[ContentBlock]) -> Iterator[MediaBlock]:
 def _block_of(resource: BlobResourceContents) -> MediaBlock | None:
     """The resource as a model can read it; None if it cannot."""
     media_type = resource.mime_type or UNKNOWN_TYPE
-    source = Base64Source(media_type=media_type, data=resource.blob)
-    if media_type.startswith("image/"):
-        return ImageBlock(source=source)
-    if media_type.startswith("audio/"):
-        return AudioBlock(source=source)
-    if media_type == PDF or (media_type.startswith("text/") and _is_base64(resource.blob)):
-        return DocumentBlock(source=source, title=str(resource.uri))
-    return None
+    if media_type.startswith("text/") and not _is_base64(resource.blob):
+        return None
+    return block_of(media_type, Base64Source(media_type=media_type, data=resource.blob), title=str(resource.uri))
 
 
 def _is_base64(text: str) -> bool:
@@ -98,8 +94,3 @@ def _is_base64(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _counted(media: Sequence[MediaBlock]) -> str:
-    kinds = [block.type for block in media]
-    return " and ".join(f"{kinds.count(kind)} of type {kind!r}" for kind in dict.fromkeys(kinds))

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 
 from opentelemetry.trace import Span
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from wakeful.contract.missing import NOT_ON_THIS_WORKER
 from wakeful.contract.tools import ToolCallInput, ToolOutcome, ToolStatus
@@ -37,6 +38,11 @@ class Execution:
         self.error = (error or names.FAILED) if self.outcome == names.FAILED else None
         self.result = outcome.result.text
 
+    def raised(self, error: str | None) -> None:
+        """The tool raised an error, after which the call is retried; None if the attempt failed for another reason."""
+        if error is not None:
+            self.outcome, self.error = names.FAILED, error
+
 
 @contextmanager
 def executing(telemetry: Telemetry, name: str, input: ToolCallInput) -> Iterator[Execution]:
@@ -50,13 +56,17 @@ def executing(telemetry: Telemetry, name: str, input: ToolCallInput) -> Iterator
                 if span is not None:
                     span.set_attribute(names.TOOL_OUTCOME, names.CANCELLED)
                 raise
+            except ApplicationError:
+                if span is not None and execution.outcome == names.FAILED:
+                    span.set_attribute(names.TOOL_OUTCOME, names.FAILED)
+                raise
             if span is not None and telemetry.tracing is not None:
                 span.set_attribute(names.TOOL_OUTCOME, execution.outcome)
                 span.set_attributes(telemetry.tracing.tool_content(input.call.arguments, execution.result))
                 if execution.error is not None:
                     fail(span, execution.error)
     except BaseException as error:
-        execution.error = error_type(error)
+        execution.error = execution.error or error_type(error)
         is_left = execution.error == NOT_ON_THIS_WORKER
         raise
     finally:

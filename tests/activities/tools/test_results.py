@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from wakeful import attachment
 from wakeful.contract.decisions import Suspension, SuspensionTicket
 from wakeful.contract.errors import ToolError
-from wakeful.contract.messages import ToolCall
+from wakeful.contract.messages import Base64Source, ImageBlock, TextBlock, ToolCall
 from wakeful.contract.tools import ToolOutcome, ToolResult, ToolStatus, tool_outcome
-from wakeful_activities.results import RESULT_LIMIT, as_result, cut_to_fit
+from wakeful_activities.results import RESULT_LIMIT, as_result, cut_to_fit, text_only
 
 
 def nested(levels: int) -> Any:
@@ -61,3 +62,46 @@ def test_a_ticket_that_is_too_large_is_an_error() -> None:
     result = cut_to_fit(ToolResult.suspended("look", ticket))
     assert result.status is ToolStatus.ERROR
     assert "the ticket of its suspension has" in result.text
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)
+
+
+def picture(size: int) -> ImageBlock:
+    return ImageBlock(source=Base64Source(media_type="image/png", data="x" * size))
+
+
+def test_a_list_of_text_json_and_media_is_one_text_and_its_media() -> None:
+    chart, report = attachment(PNG), attachment(b"%PDF-1.7", title="Report")
+    result = as_result("draw", ["Here is the chart:", chart, {"rows": 3}, TextBlock(text="and the report"), report])
+    assert result == ToolResult(
+        tool_name="draw",
+        status=ToolStatus.SUCCESS,
+        message='Here is the chart:\n{"rows":3}\nand the report',
+        media=(chart, report),
+    )
+    assert read_again(cut_to_fit(result)) == result
+
+
+def test_a_block_alone_is_content_and_a_list_without_blocks_is_json() -> None:
+    assert as_result("draw", attachment(PNG)).text == "The tool returned no text, but content: 1 of type 'image'."
+    assert as_result("draw", TextBlock(text="plain")).text == "plain"
+    assert as_result("draw", ["a", {"b": 1}]) == ToolResult.success("draw", ["a", {"b": 1}])
+
+
+def test_only_the_media_that_do_not_fit_are_left_out_and_the_model_reads_which() -> None:
+    small, large, other = picture(100_000), picture(RESULT_LIMIT), picture(90_000)
+    result = cut_to_fit(as_result("draw", ["three", small, large, other]))
+    assert result.media == (small, other)
+    assert result.message == (
+        "three\n[image (image/png) of 256,078 bytes left out: a result may have 256,000. Ask for a smaller one, or for "
+        "a URL.]"
+    )
+
+
+def test_the_result_of_a_background_task_has_notes_in_the_place_of_its_media() -> None:
+    result = text_only(as_result("draw", ["two", picture(10), picture(10)]))
+    note = "[image left out: the result of a background task has no media]"
+    assert (result.media, result.text) == ((), f"two\n{note}\n{note}")
+    plain = ToolResult.success("draw", 1)
+    assert text_only(plain) is plain

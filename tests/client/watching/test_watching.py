@@ -11,7 +11,7 @@ from tests.support.folding import folded
 from tests.support.resetting import reset
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from tests.support.watched import Watched
-from wakeful import NoAnswer, RunStatus, ThreadNotFound
+from wakeful import CallerError, NoAnswer, RunStatus, ThreadNotFound
 from wakeful.client.client import Client
 from wakeful.client.watching import watcher
 from wakeful.connection import Address, connect, embedded_server
@@ -49,6 +49,14 @@ async def test_a_run_that_continued_as_new_reads_afterwards_as_it_did_live(
     assert meanwhile == afterwards == live_afterwards
     assert [record.seq for record in afterwards] == list(range(1, len(afterwards) + 1))
     assert folded(live_records).answers == folded(afterwards).answers
+
+
+async def test_a_watcher_can_wait_for_a_thread_that_does_not_exist_yet(client: Client, thread_id: str) -> None:
+    async with Watched(client.watch(thread_id, wait=True)) as early:
+        await client.run("tester", "add", thread_id=thread_id)
+        assert await early.to_the_end() == await seen(client, thread_id)
+    with pytest.raises(CallerError, match="thread id"):
+        client.watch("", wait=True)
 
 
 async def test_a_watcher_resumes_from_any_number(client: Client, thread_id: str) -> None:

@@ -47,7 +47,7 @@ def send(
     """Send a message to a thread, and do not wait for the answer.
 
     A new thread is created, and a closed one wakes up. While a run is active, --on-busy says what happens. Rules,
-    tools and budgets are for the run that the message begins; a run that is active refuses them.
+    tools and budgets are for the run that the message begins.
     """
     from wakeful.cli.run_settings import parse_budget, parse_permissions, read_frontend_tools
     from wakeful.cli.session import with_client

@@ -26,7 +26,7 @@ from wakeful.contract.carryover import Carryover
 from wakeful.contract.errors import CallerError, ThreadNotFound
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.requests import Fork, ForkPointRequest, RunRequest, title_of
-from wakeful.contract.runs import ForkedFrom, ThreadMode
+from wakeful.contract.runs import ForkedFrom, ThreadMode, ThreadModeName
 from wakeful.contract.transcript import EMPTY_DIGEST, chained
 from wakeful.history.decoder import ExecutionRef
 from wakeful.history.fork_point import find_fork_point
@@ -49,7 +49,7 @@ class ForkRequest:
     message: str | None = None
     agent_id: str | None = None
     new_thread_id: str | None = None
-    mode: ThreadMode = ThreadMode.RUN
+    mode: ThreadMode | ThreadModeName = ThreadMode.RUN
     live: bool = False
     user: str | None = None
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistoryEv
 
 from wakeful.client.watching.live import ActivityHeartbeat
 from wakeful.client.watching.retrying import Retrier
-from wakeful.history.decoder import moment_of
+from wakeful.history.decoder import local_activity_end, moment_of
 from wakeful.history.moments import Closed, TaskCompleted, TaskStarted
 from wakeful.history.pending_task import pending_task
 
@@ -44,7 +44,7 @@ class Execution:
         self.closed: Closed | None = None
         """Its last event, once it is closed."""
         self.confirmed_until = 0
-        """When its newest completed workflow task started: events of later times may still change.
+        """When its newest completed workflow task started, or its last local activity ended: later events may change.
 
         A worker that does not have the execution in its cache answers a query by replaying it, and runs on into a
         workflow task that another worker may have lost (SDK 1.35); the retry of that task may decide otherwise.
@@ -110,6 +110,9 @@ class Execution:
     def _on_events(self, events: Sequence[HistoryEvent]) -> None:
         for event in events:
             self._last_event = event.event_id
+            if (ended := local_activity_end(event)) is not None:
+                # A completed task has recorded it. Events after it have the time of its end, or a later one.
+                self._has_changed, self.confirmed_until = True, max(self.confirmed_until, ended + 1)
             match moment_of(event):
                 case TaskStarted(event_id=id, at=at):
                     self._task_started = (id, at)

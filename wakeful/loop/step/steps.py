@@ -5,7 +5,7 @@ from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.base import replace
 from wakeful.contract.events import Handoff, StepStart
 from wakeful.contract.hooks import Phase
-from wakeful.contract.runs import Blocked, Stopped
+from wakeful.contract.runs import Blocked, StopDetail, Stopped
 from wakeful.contract.tools import RuntimeTool, ToolResult
 from wakeful.loop.calls.batch import Startable
 from wakeful.loop.calls.commit import finish_call
@@ -13,7 +13,7 @@ from wakeful.loop.machine.commands import Infer, ResolveAgent
 from wakeful.loop.machine.events import next_message_id
 from wakeful.loop.machine.stages import BetweenSteps, HandingOff, Inferring
 from wakeful.loop.machine.state import Advance, Thread
-from wakeful.loop.step import hooks, stopping
+from wakeful.loop.step import hooks
 from wakeful.loop.subagents import budgets, ledger
 from wakeful.loop.thread.ending import finish
 from wakeful.loop.thread.submissions import read_messages, readable
@@ -35,8 +35,10 @@ def next_step(thread: Thread, *, now: int, continuing: bool = False) -> Advance:
     run = thread.current
     if (end := run.requested_end) is not None:
         return hooks.give_answer(thread.with_run(replace(run, requested_end=None))).then(finish, end, now=now)
-    if (made := stopping.rounds_made(run)) is not None:
-        return finish(thread, Stopped(value=made), now=now)
+    limit = run.agent.max_rounds
+    if limit and run.step.rounds >= limit:
+        detail = StopDetail(code="max_rounds", detail=f"{limit} rounds of tool calls were made")
+        return finish(thread, Stopped(value=detail), now=now)
     if ledger.has_limits(run):
         if (stopped := budgets.before_step(thread, now=now)) is not None:
             return stopped

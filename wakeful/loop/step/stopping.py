@@ -1,6 +1,7 @@
 """Stop conditions: checked against every answer. What they count is in the state, so it survives continue-as-new.
 
-The limit of rounds is checked before the model is called, so that no answer is paid for only to be discarded.
+The limit of rounds is not among them: `next_step` checks it before the model is called, so that no answer is paid for
+only to be discarded.
 """
 
 import hashlib
@@ -38,17 +39,6 @@ MAX_SEARCH = 5_000_000
 
 The engine never backtracks, yet a pattern of thirty characters with nested repetition counts can take minutes.
 """
-
-
-def rounds_made(run: Run) -> StopDetail | None:
-    """The limit of rounds, if the run has made as many: the lowest of `max_rounds` and the `MaxRounds` conditions."""
-    limits = [condition.rounds for condition in run.agent.stop_conditions if isinstance(condition, MaxRounds)]
-    if run.agent.max_rounds:
-        limits.append(run.agent.max_rounds)
-    limit = min(limits, default=None)
-    if limit is None or run.step.rounds < limit:
-        return None
-    return StopDetail(code="max_rounds", detail=f"{limit} rounds of tool calls were made")
 
 
 def first_met(run: Run, response: ModelResponse) -> StopDetail | None:
@@ -92,7 +82,7 @@ def _met(condition: StopCondition, run: Run, response: ModelResponse) -> StopDet
         case ContentMatch(pattern=pattern):
             return _content(pattern, response.text)
         case MaxRounds():
-            return None  # `rounds_made` stops the run before its next answer
+            return None  # the registry records it as `max_rounds`, which `next_step` checks
         case Timeout(seconds=seconds):
             # By the alarm, not by the clock: a replay may read another time there.
             has_passed = run.alarmed_at >= run.timeout_at(condition)

@@ -3,7 +3,8 @@
 A hidden tool is not forbidden: if the model calls it anyway, the call runs. Use permissions to forbid tools.
 """
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -69,6 +70,10 @@ class DeferredToolsSettings(BaseModel):
     """How many of the tools that no rule matches are always included: the first ones by name."""
     defer_after: int = Field(default=5, ge=1)
     """After how many steps without use a tool that was found is hidden again."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *, rules: Sequence[DeferRule] = ..., keep: int = ..., defer_after: int = ...) -> None: ...
 
 
 @tool(name=SEARCH, read_only=True)

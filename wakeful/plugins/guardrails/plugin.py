@@ -6,6 +6,7 @@ It fails closed: a check that raises fails the run.
 import base64
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
 
@@ -36,6 +37,16 @@ class GuardrailsSettings(BaseModel):
     """Rules for what the model answers, after the plugin's own checks."""
     max_retries: int = Field(default=1, ge=0)
     """How often in a run a blocked answer is retried before the run ends as blocked."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            input: Sequence[GuardRule] = ...,
+            output: Sequence[GuardRule] = ...,
+            max_retries: int = ...,
+        ) -> None: ...
 
 
 class Guardrails(Plugin[GuardrailsSettings]):

@@ -1,6 +1,7 @@
 """The rules of reminders: after which tool calls, with which results, the model reads which message."""
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue, field_validator, model_validator
 
@@ -36,6 +37,15 @@ class ReminderOutput(Frozen):
     content: str | tuple[ReminderCondition, ...] = "*"
     """A glob for the text of the result, or conditions on its data, all of which must hold."""
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            status: Literal["success", "error", "any"] = ...,
+            content: str | Sequence[ReminderCondition] = ...,
+        ) -> None: ...
+
     @field_validator("content")
     @classmethod
     def _is_valid(cls, content: str | tuple[ReminderCondition, ...]) -> str | tuple[ReminderCondition, ...]:
@@ -58,6 +68,16 @@ class ReminderMessage(Frozen):
     target: ContextTarget = ContextTarget.SUFFIX_SYSTEM
     cooldown_turns: int = 0
     """Send it again only after this many steps."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            content: str,
+            target: ContextTarget | Literal["system", "session", "conversation", "suffix_system"] = ...,
+            cooldown_turns: int = ...,
+        ) -> None: ...
 
 
 class ReminderRule(Frozen):
@@ -83,6 +103,10 @@ class ReminderRule(Frozen):
 class ReminderSettings(BaseModel):
     rules: tuple[ReminderRule, ...] = ()
     """In addition to the rules of the plugin's constructor."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, *, rules: Sequence[ReminderRule] = ...) -> None: ...
 
 
 _TOOL = "result"
