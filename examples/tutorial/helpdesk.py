@@ -3,7 +3,7 @@
 from pydantic import BaseModel
 
 from offline import script
-from wakeful import Agent, Behavior, PermissionPolicy, Registry, Rule, ToolError, default_model, tool
+from wakeful import Agent, PermissionPolicy, Registry, Rule, ToolError, default_model, tool
 
 ORDERS = {"1042": "an espresso machine for 249 EUR, delivered on Monday", "1043": "a grinder for 89 EUR, not yet sent"}
 
@@ -26,7 +26,7 @@ helpdesk = Agent(
     id="helpdesk",
     instructions="You help the customers of a shop for coffee machines. Answer in one sentence.",
     tools=[find_order, refund],
-    permissions=PermissionPolicy(default_behavior=Behavior.ALLOW, rules=(Rule(tool="refund", behavior=Behavior.ASK),)),
+    permissions=PermissionPolicy(default_behavior="allow", rules=[Rule(tool="refund", behavior="ask")]),
 )
 
 

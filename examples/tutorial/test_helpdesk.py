@@ -1,11 +1,12 @@
 """What the helpdesk must not get wrong."""
 
+from typing import Literal
+
 import pytest
 
 from helpdesk import find_order, registry
 from wakeful import ToolError
-from wakeful.pytest_plugin import WakefulRuntime
-from wakeful.testing import ScriptedModel, call, say, wait_for_decision
+from wakeful.testing import ScriptedModel, WakefulRuntime, call, say, wait_for_decision
 
 
 def test_an_unknown_order_is_an_error() -> None:
@@ -14,7 +15,9 @@ def test_an_unknown_order_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(("action", "expected"), [("resume", "249 EUR for order 1042"), ("cancel", "it was dropped")])
-async def test_a_person_decides_about_a_refund(wakeful_runtime: WakefulRuntime, action: str, expected: str) -> None:
+async def test_a_person_decides_about_a_refund(
+    wakeful_runtime: WakefulRuntime, action: Literal["resume", "cancel"], expected: str
+) -> None:
     model = ScriptedModel([call("refund", number="1042", euros=249), say("{result}")])
     async with wakeful_runtime(registry.copy(models={"default": model})) as client:
         thread_id = await client.start("helpdesk", "I want my money back.")

@@ -7,6 +7,7 @@ import shlex
 import signal
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -62,10 +63,9 @@ class Reader:
                     await seen.until(lambda seen: command.has_printed(seen.text))
                     assert await seen.ended() == 0
             case typed:
-                printed = await self._printed(typed)
-                async with asyncio.timeout(BOUND_SECONDS):
-                    while READING.intersection(typed[:2]) and not command.has_printed(printed):
-                        printed = await self._printed(typed)
+                printed, until = await self._printed(typed), time.monotonic() + BOUND_SECONDS
+                while READING.intersection(typed[:2]) and not command.has_printed(printed) and time.monotonic() < until:
+                    printed = await self._printed(typed)
                 assert command.has_printed(printed), f"$ {command.line}\n{printed}"
 
     async def _start(self, command: Command) -> None:
