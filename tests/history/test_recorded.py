@@ -156,7 +156,7 @@ async def test_the_messages_are_those_that_the_models_were_given(path: Path, who
     before, entries = conversation.conversation.entries()
     assert before.length == whole.reading.messages_before
     assert said(entries) == said(whole.reading.messages[: len(entries)])
-    assert entries or path.stem == "unknown_agent"
+    assert entries or path.stem in ("unknown_agent", "cost_without_prices")  # their models were given nothing
 
 
 @each_thread

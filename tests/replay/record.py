@@ -1,17 +1,19 @@
 """Record a history of each kind of run: `python -m tests.replay.record`.
 
 Each story below drives one thread. The newest execution of that thread is recorded, and those that continued as new
-before it, each in a file of its own with one line of JSON. Existing files are not recorded again: they stand for runs
-that were asleep when the code changed, and these have to wake up. Delete a file only when no such run can be alive.
+before it, each in a file of its own with one line of JSON. Existing files are kept for ever, as they are: they stand
+for runs that were asleep when the code changed, and these have to wake up. `kept.sha256` has their digests.
 """
 
 import asyncio
+import hashlib
 import json
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
@@ -25,7 +27,7 @@ from tests.support.remote_app import remote_worker
 from tests.support.subagent_app import delegate, holding, plan, send, spawn, written
 from tests.support.subagents import ends_in_tree, until_open, until_pending
 from tests.support.waiting import until, until_refused, until_status
-from wakeful import Agent, FrontendTool, Registry, RunStatus
+from wakeful import Agent, FrontendTool, Registry, Rule, RunStatus
 from wakeful.client.client import Client
 from wakeful.client.start import Handle
 from wakeful.client.wake import describe
@@ -45,6 +47,8 @@ from wakeful.testing import runtime
 from wakeful.worker import WorkerSettings, running_worker
 
 HISTORIES = Path(__file__).parent / "histories"
+KEPT = Path(__file__).parent / "kept.sha256"
+"""The digests of the recorded histories, in the format of `sha256sum`."""
 EVENTS_BUDGET = 100
 """Threads continue as new after so many events."""
 
@@ -109,6 +113,44 @@ async def cancelled_by_temporal_in_a_tool(client: Client, thread: str) -> None:
     await client.start("tester", "linger", thread_id=thread)
     await until_event(client, thread, "tool_call_ready")
     await client.handle(thread).cancel()
+
+
+async def decided_twice(client: Client, thread: str) -> None:
+    """A call that one person has approved, and that another one denies in a later run."""
+    await client.start("tester", "approve", thread_id=thread, mode=ThreadMode.THREAD)
+    view = await until_status(client, thread, RunStatus.WAITING)
+    call_id = view.pending[0].pending.id
+    await client.decide(thread, call_id, "resume", actor="ann", decision_id="d1", confirm=True)
+    await until_runs(client, thread, 1)
+    await client.send(thread, "approve", message_id="m2")
+    await until_status(client, thread, RunStatus.WAITING)
+    await client.decide(thread, call_id, "cancel", actor="bob", decision_id="d2")
+    await until_refused(client, thread)
+    await decide_first(client, thread, "resume")
+    await until_runs(client, thread, 2)
+    await client.close(thread)
+
+
+async def sent_with_settings(client: Client, thread: str) -> None:
+    """Messages that bring rules, a budget and frontend tools; one of them while a run waits, and one that steers it."""
+    await client.start("tester", "approve", thread_id=thread, mode=ThreadMode.THREAD)
+    await until_status(client, thread, RunStatus.WAITING)
+    settings: dict[str, Any] = {"budget": Budget(turns=5), "permissions": [Rule(tool="add", behavior="ask")]}
+    await client.send(thread, "add", message_id="m1", frontend_tools=[FrontendTool(id="open_page")], **settings)
+    await client.send(thread, "add", message_id="m2", on_busy="steer", **settings)
+    await decide_first(client, thread, "resume")
+    await until(client, thread, lambda view: [waiting.pending.name for waiting in view.pending] == ["add"])
+    await decide_first(client, thread, "resume")
+    await until_runs(client, thread, 2)
+    await client.close(thread)
+
+
+async def cost_without_prices(client: Client, thread: str) -> None:
+    await client.start("tester", "add", thread_id=thread, budget=Budget(cost=1.0), on_error="complete")
+
+
+async def tool_retried(client: Client, thread: str) -> None:
+    await client.start("copying", "Copy the book.", thread_id=thread)
 
 
 async def closed_while_idle(client: Client, thread: str) -> None:
@@ -551,6 +593,9 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             malformed_signals,
             changes,
             frontend_tool,
+            decided_twice,
+            sent_with_settings,
+            cost_without_prices,
             cancelled_while_suspended,
             cancelled_by_temporal_in_a_tool,
             closed_while_idle,
@@ -602,7 +647,7 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             continue_as_new_with_children,
         ),
     ),
-    (recorded_app.registry, (compaction, stream_interrupted, stream_interrupted_by_a_worker)),
+    (recorded_app.registry, (compaction, stream_interrupted, stream_interrupted_by_a_worker, tool_retried)),
 )
 STORIES = tuple(story for _, stories in GROUPS for story in stories)
 
@@ -628,7 +673,18 @@ async def record(stories: Sequence[Story], registry: Registry) -> None:
             for number, history in enumerate(histories, start=1):
                 file = f"{name}.json" if len(histories) == 1 else f"{name}.{number}.json"
                 (HISTORIES / file).write_text(one_line(history))
+                keep(HISTORIES / file)
                 print(f"{file}: {len(history.events)} events", flush=True)
+
+
+def keep(path: Path) -> None:
+    """Note the digest of a new recording: from now on it is kept as it is."""
+    with KEPT.open("a") as kept:
+        kept.write(digest_line(path))
+
+
+def digest_line(path: Path) -> str:
+    return f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
 
 
 async def histories_of(client: Client, thread: str) -> list[WorkflowHistory]:

@@ -1,9 +1,22 @@
-"""Agents that only the recorded histories need: one that summarises its past, and two whose streams are interrupted."""
+"""Agents that only the recorded histories need: they summarise their past, lose their streams, or retry a tool."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
-from wakeful import Agent, ModelRequest, ModelResponse, ProviderError, ProviderErrorKind, Registry
+from wakeful import (
+    Agent,
+    ModelRequest,
+    ModelResponse,
+    ProviderError,
+    ProviderErrorKind,
+    Registry,
+    RetryLater,
+    ScriptedModel,
+    ToolContext,
+    call,
+    say,
+    tool,
+)
 from wakeful.contract.agents import RetryPolicy
 from wakeful.contract.context import ContextPolicy
 from wakeful.contract.inference import StopReason
@@ -48,6 +61,18 @@ def _is_continued(request: ModelRequest) -> bool:
     return bool(request.messages) and request.messages[-1].id == CONTINUE
 
 
+@tool(retries=3)
+def copy(ctx: ToolContext) -> str:
+    """Copy three pages, one in each attempt."""
+    pages = ctx.last_checkpoint if isinstance(ctx.last_checkpoint, int) else 0
+    ctx.checkpoint(pages + 1)
+    if pages < 2:
+        raise RetryLater(f"page {pages + 2} is locked", after=0)
+    return f"{pages + 1} pages"
+
+
+COPIES = ScriptedModel([call("copy"), say("Copied {result}.")])
+
 registry = Registry(
     agents=[
         Agent(
@@ -57,6 +82,7 @@ registry = Registry(
         ),
         Agent(id="breaking", model="breaking", retry=RetryPolicy(backoff_base_ms=10)),
         Agent(id="hanging", model="hanging"),
+        Agent(id="copying", model="copies", tools=[copy]),
     ],
-    models={"summarizer": Summarizer(), "breaking": Breaking(), "hanging": Hanging()},
+    models={"summarizer": Summarizer(), "breaking": Breaking(), "hanging": Hanging(), "copies": COPIES},
 )

@@ -16,7 +16,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 from temporalio.workflow import NondeterminismError
 
-from tests.replay.record import HISTORIES, STORIES, recordings
+from tests.replay.record import HISTORIES, KEPT, STORIES, digest_line, recordings
 from wakeful.contract import names
 from wakeful.contract.runs import RunResult
 from wakeful.loop.machine.facts import Fact
@@ -75,6 +75,11 @@ def recorded_activities() -> Iterator[str]:
 def test_every_story_is_recorded_and_every_recording_has_a_story() -> None:
     assert all(recordings(story) for story in STORIES)
     assert sorted(path for story in STORIES for path in recordings(story)) == RECORDED
+
+
+def test_every_recording_is_kept_as_it_was_recorded() -> None:
+    """Runs that were asleep at any earlier time have such histories, and have to wake up."""
+    assert sorted(KEPT.read_text().splitlines(keepends=True)) == sorted(map(digest_line, RECORDED))
 
 
 def test_the_recordings_have_every_workflow_activity_and_signal() -> None:

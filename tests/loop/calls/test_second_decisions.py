@@ -120,18 +120,6 @@ def test_it_survives_continue_as_new_and_a_wake() -> None:
     assert outcome(woken, "d1").decided == kept
 
 
-def test_a_run_of_an_older_revision_says_what_it_has_always_said() -> None:
-    driver = Driver(revision=1)
-    driver.model(asks(call("c1")))
-    driver.tool("c1", pending("s1"))
-    driver.decide(resume("c1", actor="ann"))
-    driver.decide(resume("c1", id="d2", actor="bob"))
-    assert driver.refusal_reasons == ["call 'c1' was already decided and is running"]
-    driver.tool("c1", pending("s2"))
-    driver.decide(resume("c1", id="d3", actor="bob"))
-    assert outcome(driver.thread, "d3").decided is None
-
-
 def test_a_long_name_is_cut_and_all_of_them_have_a_limit() -> None:
     driver = awaiting_decisions()
     long = Decision(target="c1", action=DecisionAction.RESUME, decision_id="d1", actor="n" * 900)

@@ -67,7 +67,7 @@ from wakeful.loop.thread.fork_points import ForkPoint
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 from wakeful.permissions.rules import merged
 
-REVISION = 2
+REVISION = 1
 """The revision of the loop that new runs are pinned to. Raise it with every change of what `advance` does, and branch
 on `run.revision` there: a recorded history must replay on every later revision."""
 

@@ -33,9 +33,6 @@ _OVERHEAD = 60
 _DECIDED_OVERHEAD = 60
 """Bytes of an outcome's JSON besides its texts, and of what it says of a decision."""
 
-SAYS_BY_WHOM = 2
-"""The revision from which on a thread remembers who has decided a call, and when."""
-
 
 def record(thread: Thread, outcomes: Iterable[Outcome]) -> Thread:
     """The thread with these outcomes as its newest, in place of the earlier ones of the same."""
@@ -111,16 +108,13 @@ def record_held(thread: Thread, batch: tuple[Decision, ...]) -> Thread:
 
 def record_applied(thread: Thread, decision: Decision, *calls: str, now: int) -> Thread:
     """The thread with a decision applied to a call, which has these ids. One that has no id is recorded without."""
-    says_by_whom = thread.current.revision >= SAYS_BY_WHOM
-    if decision.decision_id is None and not says_by_whom:
-        return thread
     actor = None if decision.actor is None else cut(decision.actor, ACTOR_LENGTH)
     applied = Outcome(
         id=remembered_id(decision.decision_id or ""),
         status=OutcomeStatus.APPLIED,
         calls=tuple(map(remembered_id, calls)),
         run=thread.current.number,
-        decided=AppliedDecision(action=decision.action, actor=actor, at=now) if says_by_whom else None,
+        decided=AppliedDecision(action=decision.action, actor=actor, at=now),
     )
     return record(thread, (applied,))
 
