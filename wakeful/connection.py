@@ -45,6 +45,9 @@ DEFAULT_PORT = 7233
 DEFAULT_ADDRESS = f"localhost:{DEFAULT_PORT}"
 DEFAULT_NAMESPACE = "default"
 
+NATIVE_THREAD_SECONDS = 0.05
+"""What the SDK's native thread takes to end its work for a connection that has failed."""
+
 NAMESPACE_TIMEOUT = timedelta(seconds=5)
 """How long the check of the namespace may take; a slower server is used unchecked."""
 
@@ -146,6 +149,8 @@ async def _connect(where: Address, runtime: Runtime | None) -> Client:
             runtime=runtime,
         )
     except (RuntimeError, ValueError) as error:
+        # The SDK's native thread that reported it still needs the GIL: a program that exits at once would abort.
+        await asyncio.sleep(NATIVE_THREAD_SECONDS)
         raise ConnectionFailed(_unreachable(address, namespace)) from error
 
 

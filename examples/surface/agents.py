@@ -24,6 +24,7 @@ from wakeful import (
     GuardrailsSettings,
     GuardRule,
     InstructionsContext,
+    InvalidValue,
     LoopDetection,
     MaxRounds,
     McpServer,
@@ -154,6 +155,15 @@ def make_registry(*, sources: list[A2aSource] | None = None, skills: Path | None
         profile_keys=[LANGUAGE],
         lifespan=open_shop,
     )
+
+
+def with_budget(agent: Agent, *, tokens: int, cost: float) -> Agent | None:
+    """The agent with limits that someone has entered; None if they make no sense, and the reasons on the terminal."""
+    try:
+        return agent.model_copy(update={"budget": Budget(tokens=tokens, cost=cost)})
+    except InvalidValue as invalid:
+        print(*invalid.fields, sep="\n")
+        return None
 
 
 def partners() -> list[A2aSource]:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from examples.surface.shop import CONFIRM, Ticket
 from wakeful import (
     Adapter,
+    AlreadyDecided,
     Answer,
     CallerError,
     Changed,
@@ -89,6 +90,8 @@ async def decide_all(client: Client, pending: tuple[PendingDecision, ...]) -> No
             continue
         try:
             await client.decide(each.thread_id, each.call_id, DecisionAction.RESUME, actor="ann", confirm=True)
+        except AlreadyDecided as error:
+            print(f"{each.ticket}: {error.actor or 'someone'} was faster: {error.action}")
         except (DecisionRefused, NoAnswer) as error:
             print(f"{each.ticket}: {error}")
 

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 
+from examples.surface.attachments import described
 from wakeful import (
     Client,
     EventRecord,
@@ -34,7 +35,7 @@ async def lines(client: Client, thread_id: str, *, after: int = 0) -> AsyncItera
 def line_of(record: EventRecord) -> str | None:
     match record.event:
         case MessageReceived(message=message) | MessageEdited(message=message):
-            return f"you: {message.text}"
+            return f"you: {described(message)}"
         case MessagesRead(message_ids=ids) | MessagesWithdrawn(message_ids=ids):
             return f"({', '.join(ids)})"
         case RunStart(run_id=run_id):

@@ -6,15 +6,25 @@ from examples.surface.agents import make_registry
 from examples.surface.desk import ask, open_thread
 from examples.surface.shop import Ticket
 from wakeful import Client, Registry, WorkerSettings
-from wakeful.testing import ScriptedModel, Turn, call, embedded_server, running_worker, runtime, say
+from wakeful.testing import (
+    ScriptedModel,
+    Turn,
+    call,
+    embedded_server,
+    fresh_namespace,
+    running_worker,
+    runtime,
+    say,
+)
 
 LOOK: Turn = call("stock", item="grinder") & say("I will look.")
 FOUND: Turn = say('{"summary": "There are {result} grinders left."}')
 
 
-def rehearsed() -> Registry:
+def rehearsed(*turns: Turn) -> Registry:
+    """The shop, with a clerk who follows a script."""
     registry = make_registry()
-    return registry.copy(models={**registry.models, "default": ScriptedModel([LOOK, FOUND])})
+    return registry.copy(models={**registry.models, "default": ScriptedModel(turns or (LOOK, FOUND))})
 
 
 async def rehearse() -> Ticket | None:
@@ -30,6 +40,12 @@ async def rehearse_beside(port: int) -> str:
     async with embedded_server(port=port) as server, running_worker(server.client, rehearsed(), WorkerSettings()):
         result = await Client(server.client).run("clerk", "Do you have grinders?")
         return result.response
+
+
+async def rehearse_at(address: str) -> str:
+    """The same on a server that runs already, in a namespace that nothing else uses."""
+    async with runtime(rehearsed(), temporal=await fresh_namespace(address)) as client:
+        return (await client.run("clerk", "Do you have grinders?")).response
 
 
 if __name__ == "__main__":

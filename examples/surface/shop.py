@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, JsonValue
 
+from examples.surface.attachments import manual
 from wakeful import (
     FrontendTool,
     Gate,
@@ -15,6 +16,7 @@ from wakeful import (
     ProfileKey,
     ProfileKeyNotFound,
     ProfileUnreadable,
+    RetryLater,
     State,
     StateKey,
     Tool,
@@ -38,6 +40,7 @@ class Shop:
 
     stock: dict[str, int] = field(default_factory=lambda: {"grinder": 3, "kettle": 0})
     refunds: dict[str, int] = field(default_factory=dict[str, int])
+    stocktaking: bool = False
 
 
 @contextlib.asynccontextmanager
@@ -62,6 +65,8 @@ CONFIRM = FrontendTool(id="confirm_address", description="Show the customer's ad
 @tool(read_only=True, kind="search", metadata={"team": "warehouse"})
 def stock(item: str, ctx: ToolContext[Shop]) -> int:
     """How many pieces of an item are in stock."""
+    if ctx.deps.stocktaking:
+        raise RetryLater("the stock is being counted", after=60)
     remember(ctx.state, item)
     if item not in ctx.deps.stock:
         raise ToolError(f"we do not sell {item!r}")
@@ -110,7 +115,7 @@ def small_refunds(call: GateCall[Shop]) -> Verdict | None:
     return None
 
 
-TOOLS: list[Tool] = [stock, refund, greet]
+TOOLS: list[Tool] = [stock, refund, greet, manual]
 GATES: list[Gate] = [small_refunds]
 
 

@@ -31,7 +31,8 @@ AT_LEAST = 20
 QUEUE = "newcomers"
 
 _MISTAKE = re.compile(
-    r"\*\*(?P<title>[^*\n]+)\*\*\n\n```python\n(?P<code>.*?)```\n\n```text\n(?P<message>.*?)```", re.DOTALL
+    r"\*\*(?P<title>[^*\n]+)\*\*\n\n<!-- mistake: \S+ -->\n```python\n(?P<code>.*?)```\n\n```text\n(?P<message>.*?)```",
+    re.DOTALL,
 )
 _SETUP = re.compile(r"```python\n(from datetime .*?)```", re.DOTALL)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d UTC")

@@ -4,6 +4,7 @@ A block runs as it stands, unless a comment above it says why it does not:
 
     <!-- tested: tests/mcp/test_docs.py -->     that test runs it, with what it needs
     <!-- fragment: what the reader has -->      it uses names that no block of the page defines; types are checked
+    <!-- mistake: tests/client/test_x.py -->    that test runs it, and it raises; its types may be wrong, too
     <!-- not run: why -->                       types are checked
 """
 
@@ -17,7 +18,7 @@ from pathlib import Path
 from tests.support.processes import ROOT
 
 BLOCK = re.compile(
-    r"^(?:<!-- (?P<level>tested|fragment|not run): (?P<reason>[^\n]+) -->\n)?"
+    r"^(?:<!-- (?P<level>tested|mistake|fragment|not run): (?P<reason>[^\n]+) -->\n)?"
     r"```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<printed>.*?)^```\n)?",
     re.DOTALL | re.MULTILINE,
 )
@@ -71,7 +72,7 @@ class Snippet:
     @property
     def unbound(self) -> frozenset[str]:
         """The names that it uses and does not define, less the built-in ones."""
-        return frozenset(_unbound(self._scope)) - vars(builtins).keys()  # `__name__` is one of them
+        return frozenset(_unbound(self._scope)) - {*vars(builtins), "__file__"}
 
     @property
     def _scope(self) -> symtable.SymbolTable:

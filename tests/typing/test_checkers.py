@@ -1,4 +1,4 @@
-"""mypy --strict and pyright's strict mode accept code against the wheel, in an environment with nothing else."""
+"""mypy --strict and pyright's strict mode accept code against the wheel, in an environment with nothing but pytest."""
 
 import json
 import shutil
@@ -42,9 +42,9 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (wheel,) = folder.glob("*.whl")
     uv = Path(sys.executable).with_name("uv")
     run(uv, "venv", "--quiet", "--python", sys.executable, folder / ".venv", cwd=folder)
-    checkers = ("mypy", PYRIGHT)
+    tools = ("mypy", PYRIGHT, "pytest")
     constraints = ("-c", ROOT / "constraints.txt")
-    run(uv, "pip", "install", "--quiet", "--python", folder / ".venv", *constraints, wheel, *checkers, cwd=folder)
+    run(uv, "pip", "install", "--quiet", "--python", folder / ".venv", *constraints, wheel, *tools, cwd=folder)
     shutil.copytree(
         ROOT / "examples/surface", folder / "examples/surface", ignore=shutil.ignore_patterns("__pycache__")
     )

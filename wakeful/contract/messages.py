@@ -41,12 +41,16 @@ VisibilityName = Literal["all", "internal"]
 
 
 class Base64Source(Wire):
+    """Media in the message itself."""
+
     type: Literal["base64"] = "base64"
     media_type: str
     data: str
 
 
 class UrlSource(Wire):
+    """Media at an address that the provider fetches."""
+
     type: Literal["url"] = "url"
     url: str
 
@@ -62,22 +66,30 @@ class TextBlock(Wire):
 
 
 class ImageBlock(Wire):
+    """A picture."""
+
     type: Literal["image"] = "image"
     source: MediaSource
 
 
 class DocumentBlock(Wire):
+    """A file, such as a PDF."""
+
     type: Literal["document"] = "document"
     source: MediaSource
     title: Maybe[str] = None
 
 
 class AudioBlock(Wire):
+    """A recording."""
+
     type: Literal["audio"] = "audio"
     source: MediaSource
 
 
 class VideoBlock(Wire):
+    """A film."""
+
     type: Literal["video"] = "video"
     source: MediaSource
 
