@@ -165,6 +165,13 @@ def test_a_tool_of_another_task_queue_says_how_long_it_may_be_queued_and_how_oft
     assert "queue_seconds" not in tool(name="idle")(lambda: None).descriptor.model_dump_json()
 
 
+def test_a_tool_of_another_task_queue_need_not_heartbeat() -> None:
+    @tool(task_queue="bank", heartbeat_timeout=0)
+    def rate() -> None: ...
+
+    assert rate.descriptor.heartbeat_seconds == 0
+
+
 def test_all_unsupported_parameters_are_reported() -> None:
     def vague(untyped, /, *rest: int, **more: Any) -> None: ...  # type: ignore[no-untyped-def]
 

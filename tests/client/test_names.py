@@ -11,24 +11,27 @@ from temporalio.client import Client as TemporalClient
 from wakeful import CallerError, Client
 
 REFUSED: dict[str, tuple[Callable[[Client, Any], Awaitable[object]], str]] = {
-    "start": (lambda client, name: client.start("a", "hi", mode=name), "mode: Input should be 'run' or 'thread'"),
+    "start": (lambda client, name: client.start("a", "hi", mode=name), "mode should be 'run' or 'thread', not 'bogus'"),
     "run": (
         lambda client, name: client.run("a", "hi", on_error=name),
-        "on_error: Input should be 'fail' or 'complete'",
+        "on_error should be 'fail' or 'complete', not 'bogus'",
     ),
     "send": (
         lambda client, name: client.send("t", "hi", on_busy=name),
-        "on_busy: Input should be 'enqueue', 'reject', 'steer', 'interrupt' or 'rollback'",
+        "on_busy should be 'enqueue', 'reject', 'steer', 'interrupt' or 'rollback', not 'bogus'",
     ),
-    "submit": (lambda client, name: client.submit("t", "hi", on_busy=name), "on_busy: Input should be 'enqueue'"),
+    "submit": (lambda client, name: client.submit("t", "hi", on_busy=name), "on_busy should be 'enqueue'"),
     "ask": (
         lambda client, name: client.ask("t", "hi", on_decision=name),
-        "on_decision is 'bogus': use one of 'raise', 'wait'",
+        "on_decision should be 'raise' or 'wait', not 'bogus'",
     ),
-    "decide": (lambda client, name: client.decide("t", "1-1", name), "action: Input should be 'resume' or 'cancel'"),
+    "decide": (
+        lambda client, name: client.decide("t", "1-1", name),
+        "action should be 'resume' or 'cancel', not 'bogus'",
+    ),
     "recover_undelivered": (
         lambda client, name: client.recover_undelivered("t", name),
-        "action: Input should be 'replay' or 'clear'",
+        "action should be 'replay' or 'clear', not 'bogus'",
     ),
 }
 

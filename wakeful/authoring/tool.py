@@ -92,7 +92,8 @@ def tool(
         idempotent: the tool may run again after its worker was lost; it uses `ToolContext.idempotency_key`.
         read_only: the tool may run again after its worker was lost; it has no side effects.
         timeout: seconds that one attempt may take.
-        heartbeat_timeout: seconds without a heartbeat after which its worker counts as lost.
+        heartbeat_timeout: seconds without a heartbeat after which its worker counts as lost. With a `task_queue`, 0 is
+            for a program that does not heartbeat: its worker counts as lost after the `timeout`.
         category: a label for your own use, such as in gates.
         kind: what it does, for gates and hooks; by default they see what its name suggests.
         metadata: any JSON for your own use. Gates and hooks read it in the descriptor; the model never does.
@@ -121,7 +122,9 @@ def tool(
     def make(function: Callable[..., Any]) -> Tool:
         method, plain = method_of(function), unwrapped(function)
         id = tool_name(plain, name)
-        check_seconds(id, timeout=timeout, heartbeat_timeout=heartbeat_timeout, queue_timeout=queue_timeout)
+        check_seconds(id, timeout=timeout, queue_timeout=queue_timeout)
+        if task_queue is None or heartbeat_timeout != 0:
+            check_seconds(id, heartbeat_timeout=heartbeat_timeout)
         problems = [*retrying.problems(id)]
         if local and (not effects.may_repeat or task_queue is not None):
             problems.append(f"tool {id!r} is local: it must be read_only or idempotent, and cannot have a task_queue")
