@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 from temporalio.api.enums.v1 import IndexedValueType
@@ -94,7 +95,8 @@ TREES = Registry(
 
 @pytest.fixture
 async def trees(temporal: TemporalClient, thread_id: str) -> AsyncIterator[Client]:
-    settings = WorkerSettings(task_queue=thread_id, sweep_interval=None)
+    at_once = timedelta()  # the tools never end
+    settings = WorkerSettings(task_queue=thread_id, sweep_interval=None, graceful_shutdown=at_once)
     async with running_worker(temporal, TREES, settings), Client(temporal, task_queue=thread_id) as client:
         yield client
 
