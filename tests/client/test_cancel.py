@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 
 import pytest
 from temporalio.client import CancelWorkflowInput, Interceptor, OutboundInterceptor
@@ -39,7 +40,8 @@ REGISTRY = Registry(
 
 @pytest.fixture
 async def client(temporal: TemporalClient, thread_id: str) -> AsyncIterator[Client]:
-    async with running_worker(temporal, REGISTRY, WorkerSettings(task_queue=thread_id)):
+    settings = WorkerSettings(task_queue=thread_id, graceful_shutdown=timedelta())  # the tools never end
+    async with running_worker(temporal, REGISTRY, settings):
         yield Client(temporal, task_queue=thread_id)
 
 

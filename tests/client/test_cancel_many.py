@@ -1,11 +1,19 @@
 """Cancel all active runs that a query finds: of a tenant, of an agent, of both (B-673)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
 
 import pytest
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.client import Client as TemporalClient
+from temporalio.client import (
+    Interceptor,
+    ListWorkflowsInput,
+    OutboundInterceptor,
+    WorkflowExecution,
+    WorkflowExecutionAsyncIterator,
+)
 
 from tests.support.namespaces import empty_namespace, register
 from tests.support.processes import wakeful
@@ -94,7 +102,8 @@ TREES = Registry(
 
 @pytest.fixture
 async def trees(temporal: TemporalClient, thread_id: str) -> AsyncIterator[Client]:
-    settings = WorkerSettings(task_queue=thread_id, sweep_interval=None)
+    at_once = timedelta()  # the tools never end
+    settings = WorkerSettings(task_queue=thread_id, sweep_interval=None, graceful_shutdown=at_once)
     async with running_worker(temporal, TREES, settings), Client(temporal, task_queue=thread_id) as client:
         yield client
 
@@ -181,6 +190,49 @@ async def test_a_run_that_a_queued_message_starts_is_not_waited_for(trees: Clien
         assert await wait_until_ended(trees.temporal, [thread_id], on_progress=lambda _: None) == [thread_id]
     assert (await until(trees, thread_id, lambda view: view.doing == "running wait")).runs == 2
     await trees.close(thread_id)
+
+
+class Listed(WorkflowExecutionAsyncIterator):
+    """A list that leaves nothing of these executions."""
+
+    def __init__(self, executions: list[WorkflowExecution]) -> None:
+        self.executions = executions
+
+    async def __anext__(self) -> WorkflowExecution:
+        if not self.executions:
+            raise StopAsyncIteration
+        return self.executions.pop()
+
+
+class LateVisibility(Interceptor):
+    """Lists at first what was listed before the runs ended."""
+
+    def __init__(self, listed: Sequence[WorkflowExecution]) -> None:
+        self.late = list(listed)
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        late = self.late
+
+        class Outbound(OutboundInterceptor):
+            def list_workflows(self, input: ListWorkflowsInput) -> WorkflowExecutionAsyncIterator:
+                return Listed(late) if late else super().list_workflows(input)
+
+        return Outbound(next)
+
+
+async def test_a_run_that_has_ended_has_no_next_run_although_it_is_still_listed(trees: Client, thread_id: str) -> None:
+    await trees.start("lead", "wait", thread_id=thread_id)
+    await until(trees, thread_id, lambda view: view.doing == "running wait")
+    await until_listed(trees, f"WorkflowId = '{thread_id}'", {thread_id})
+    listed = [each async for each in trees.temporal.list_workflows(f"WorkflowId = '{thread_id}'")]
+    await cancel_many(trees, [ActiveRun(thread_id)])
+    await trees.result(thread_id)
+    visibility, progress = LateVisibility(listed), list[int]()
+    config = trees.temporal.config()
+    config["interceptors"] = [visibility]
+    async with asyncio.timeout(BOUND_SECONDS):
+        assert await wait_until_ended(TemporalClient(**config), [thread_id], on_progress=progress.append) == []
+    assert (visibility.late, progress[0], progress[-1]) == ([], 0, 1)
 
 
 async def test_a_query_that_temporal_does_not_understand_is_refused(client: Client) -> None:

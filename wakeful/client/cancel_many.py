@@ -157,16 +157,18 @@ async def wait_until_ended(temporal: TemporalClient, threads: Sequence[str], *, 
 async def _has_next_run(temporal: TemporalClient, execution: WorkflowExecution) -> bool:
     """Whether the run of an active thread started after its cancel: then the status was `done` since, or just before.
 
-    Search attributes are never encoded, so no codec is needed.
+    If it is `done` now, no run has started: visibility shows the end a moment later. Search attributes are never
+    encoded, so no codec is needed.
     """
-    is_before_cancel = False
+    is_before_cancel, is_newest = False, True
     async for event in _newest_first(temporal, execution):
         upserted = event.upsert_workflow_search_attributes_event_attributes.search_attributes
         status = decode_typed_search_attributes(upserted).get(_STATUS)
         if status == RunStatus.DONE.value:
-            return True
+            return not is_newest
         if status is not None and is_before_cancel:
             return False
+        is_newest &= status is None
         is_before_cancel |= event.workflow_execution_signaled_event_attributes.signal_name == names.SIGNAL_CANCEL
         is_before_cancel |= event.HasField("workflow_execution_cancel_requested_event_attributes")
     return False
