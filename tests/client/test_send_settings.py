@@ -7,7 +7,17 @@ import pytest
 
 from tests.support.processes import wakeful
 from tests.support.waiting import until, until_status
-from wakeful import Budget, FrontendTool, MessageRefused, Rule, RunBlocked, RunStatus, RunStopped
+from wakeful import (
+    Budget,
+    CallerError,
+    FrontendTool,
+    MessageRefused,
+    Rule,
+    RunBlocked,
+    RunStatus,
+    RunStopped,
+    ThreadNotFound,
+)
 from wakeful.client.client import Client
 from wakeful.connection import EmbeddedServer
 from wakeful.contract.permissions import Behavior
@@ -32,6 +42,14 @@ async def test_a_message_brings_its_own_front_end_budget_and_rules(client: Clien
         await client.ask(thread_id, "add", permissions=[NO_SUMS])
     assert (await client.ask(thread_id, "add")).text == "the sum is 5"
     await client.close(thread_id)
+
+
+async def test_a_rule_that_cannot_be_read_is_an_error_of_the_sender(client: Client, thread_id: str) -> None:
+    """Sent, it would end the run that the message begins."""
+    with pytest.raises(CallerError, match="permission rule"):
+        await client.send(thread_id, "hi", agent_id="tester", permissions=[Rule(tool="/(/", behavior="deny")])
+    with pytest.raises(ThreadNotFound):
+        await client.status(thread_id)
 
 
 async def test_run_takes_the_permissions_and_frontend_tools_of_start(client: Client, thread_id: str) -> None:

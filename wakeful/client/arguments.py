@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 from wakeful.contract import ids
 from wakeful.contract.errors import CallerError, InvalidValue
 from wakeful.contract.field_problems import shown
+from wakeful.contract.permissions import Rule
 from wakeful.contract.suggestions import NO_SYNONYMS, option_problem
+from wakeful.permissions.rules import rule_problems
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -70,6 +72,12 @@ def check_thread_id(thread_id: object) -> None:
         raise CallerError(f"thread_id should be a str, not {shown(thread_id)}")
     if (problem := ids.thread_id_problem(thread_id)) is not None:
         raise CallerError(problem)
+
+
+def check_rules(rules: Sequence[Rule]) -> None:
+    """Raise a `CallerError` if permission rules have patterns that cannot be read."""
+    if problems := rule_problems(rules):
+        raise CallerError("; ".join(problems))
 
 
 def check_temporal(temporal: object, taker: str) -> None:

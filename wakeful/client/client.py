@@ -14,6 +14,7 @@ from wakeful.client.answers import Answer, adapter_of, parse_output, raise_unles
 from wakeful.client.approvals import InboxFilter, PendingDecision, decide, pending_decisions
 from wakeful.client.arguments import (
     check_option,
+    check_rules,
     check_temporal,
     check_thread_id,
     check_type,
@@ -277,9 +278,9 @@ class Client:
                 input=(message,),
                 on_busy=one_of(OnBusy, "on_busy", on_busy),
                 agent_id=agent_id,
-                frontend_tools=tuple(frontend_tools),
+                frontend_tools=several(frontend_tools),
                 overrides=overrides,
-                permissions=tuple(permissions),
+                permissions=several(permissions),
                 budget=budget,
                 live=live,
                 tenant=tenant,
@@ -287,6 +288,7 @@ class Client:
                 metadata=mapped(metadata),
                 adapter=adapter,
             )
+        check_rules(submission.permissions)
         title = message.as_message(message_id).text[:TITLE_LENGTH]
         signal = WakeSignal(names.SIGNAL_SUBMIT, submission, agent_id, title, tenant)
         with client_span(SPAN_SEND, thread_id=thread_id):

@@ -14,7 +14,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import CancelledError, TerminatedError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from wakeful.client.arguments import check_thread_id
+from wakeful.client.arguments import check_rules, check_thread_id
 from wakeful.client.branching.rewind import has_continued
 from wakeful.client.cancel import mode_of
 from wakeful.client.queries import QUERY_TIMEOUT
@@ -25,7 +25,6 @@ from wakeful.client.watching.retrying import Retrier
 from wakeful.client.watching.watcher import WatchContext
 from wakeful.contract import names
 from wakeful.contract.errors import (
-    CallerError,
     NotStarted,
     OtherTenant,
     ThreadBusy,
@@ -42,7 +41,6 @@ from wakeful.history.close_states import memo_result
 from wakeful.history.decoder import ExecutionRef
 from wakeful.history.latest_execution import latest_started, read_tenant
 from wakeful.history.pending_task import pending_task
-from wakeful.permissions.rules import rule_problems
 from wakeful.rpc_errors import describe_execution, error_of
 from wakeful_workflows.closing import failure_result
 
@@ -64,8 +62,7 @@ async def start_thread(
         OtherTenant: `again`, and the thread belongs to another tenant.
         CallerError: a permission rule cannot be parsed, or no thread can have this id.
     """
-    if problems := rule_problems(request.permissions):
-        raise CallerError("; ".join(problems))
+    check_rules(request.permissions)
     if thread_id is None:
         return await _start(temporal, request, new_thread_id(request.agent_id), task_queue=task_queue)
     check_thread_id(thread_id)
