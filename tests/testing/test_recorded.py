@@ -181,6 +181,18 @@ async def test_secrets_do_not_reach_the_file(
     assert TextPart("[redacted] and [redacted]") in replayed
 
 
+async def test_a_secret_of_several_lines_does_not_reach_the_file_as_json(fake: FakeProvider, tmp_path: Path) -> None:
+    """The arguments of a call are JSON, in which a line ends with a backslash and an n."""
+    path, secret = tmp_path / "buyer.json", 'BEGIN\n"schlüssel"\nEND'
+    for ensure_ascii in (True, False):
+        fake.will(Answer(calls=(Call("1", "f", json.dumps({"k": secret}, ensure_ascii=ensure_ascii)),), chunk=4))
+        await parts(RecordedModel(path, live=live(fake), record=True, secrets=[secret]))
+        assert json.loads(path.read_text())["recordings"][0]["answer"].count(
+            {"arguments": {"index": 0, "text": '{"k": "[redacted]"}'}}
+        )
+        path.unlink()
+
+
 async def test_an_answer_that_is_interrupted_is_not_recorded(fake: FakeProvider, tmp_path: Path) -> None:
     path = tmp_path / "buyer.json"
     fake.will(Answer(text="We have 3 cups.", faults=(Cut(1),)))

@@ -1,5 +1,6 @@
 """Keep secrets out of recordings."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,8 @@ class Redaction:
     def of(cls, environ: Mapping[str, str], secrets: Sequence[str]) -> "Redaction":
         """The given secrets, and those that the environment seems to have."""
         found = (value for name, value in environ.items() if _NAMES.search(name) and len(value) >= SHORTEST)
-        return cls(tuple(sorted({*filter(None, secrets), *found}, key=lambda secret: (-len(secret), secret))))
+        known = {form for secret in (*filter(None, secrets), *found) for form in _forms(secret)}
+        return cls(tuple(sorted(known, key=lambda secret: (-len(secret), secret))))
 
     def text(self, text: str) -> str:
         for secret in self.secrets:
@@ -59,6 +61,11 @@ class Redaction:
         whole = "".join(part.text for part in stretch if isinstance(part, TextPart | ReasoningPart | CallArgumentsPart))
         redacted = self.text(whole)
         return stretch if redacted == whole else [replace(first, text=redacted)]
+
+
+def _forms(secret: str) -> set[str]:
+    """A secret as it is, and as JSON writes it: the arguments of a call are JSON, and so are the results of tools."""
+    return {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
 
 
 def _stretch(part: StreamPart) -> object:
