@@ -1,5 +1,7 @@
 """The exceptions that users can catch: what they say, and who is at fault."""
 
+import pickle
+
 import pytest
 
 from wakeful.contract.errors import (
@@ -16,6 +18,7 @@ from wakeful.contract.errors import (
     DoesNotReplay,
     IllegalTransition,
     InternalError,
+    InvalidValue,
     MessageRefused,
     NoAnswer,
     NotAnswered,
@@ -23,6 +26,7 @@ from wakeful.contract.errors import (
     OtherTenant,
     ProviderError,
     ProviderErrorKind,
+    RetryLater,
     ThreadBusy,
     ThreadExists,
     ThreadExpired,
@@ -164,6 +168,24 @@ def test_an_error_has_the_fields_that_callers_act_on() -> None:
 def test_a_tool_error_reads_as_its_kind_and_its_message(kind: ToolErrorKind, text: str) -> None:
     """B-205"""
     assert str(ToolError("x", kind=kind)) == text
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidValue("Agent 'buyer'", ["'id' is missing"]),
+        AlreadyDecided("t1", "it was approved", action="resume", actor="ann", at=1),
+        ConfigurationError(["one", "two"]),
+        ProviderError("timeout", "it took too long", retry_after=2),
+        RetryLater("it is locked", after=3),
+        ThreadBusy("t1"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_error_reaches_another_process_as_it_is(error: WakefulError) -> None:
+    """A pool of processes pickles what its work raises; one that could not be read would break the whole pool."""
+    arrived = pickle.loads(pickle.dumps(error))
+    assert (type(arrived), str(arrived), vars(arrived)) == (type(error), str(error), vars(error))
 
 
 def test_only_transient_provider_errors_are_retried() -> None:

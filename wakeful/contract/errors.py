@@ -56,6 +56,14 @@ if TYPE_CHECKING:
 class WakefulError(Exception):
     """Base of every exception that Wakeful raises."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """It is copied and pickled as it is: its `args` are its message, which is not what its `__init__` takes."""
+        return _made, (type(self), self.args), self.__dict__
+
+
+def _made(kind: type[WakefulError], args: tuple[object, ...]) -> WakefulError:
+    return kind.__new__(kind, *args)
+
 
 class CallerError(WakefulError):
     """The request was wrong."""
