@@ -262,6 +262,16 @@ async def test_a_second_decision_says_by_whom_and_when_the_call_was_decided(clie
         await client.decide(thread_id, "suspend_1-2", "resume")
 
 
+async def test_a_decider_of_another_tenant_does_not_learn_who_has_decided(client: Client, thread_id: str) -> None:
+    await client.start("tester", "two approvals", thread_id=thread_id)
+    await until_status(client, thread_id, RunStatus.WAITING)
+    await client.decide(thread_id, "1-1", "resume", actor="ann", confirm=True)
+    await client.result(thread_id)
+    with pytest.raises(DecisionRefused) as refused:
+        await client.decide(thread_id, "1-1", "resume", tenant="acme")
+    assert (type(refused.value), refused.value.reason) == (DecisionRefused, "the run has ended")
+
+
 async def test_a_confirmed_decision_is_refused_when_the_run_ends_meanwhile(
     temporal: TemporalClient, thread_id: str
 ) -> None:

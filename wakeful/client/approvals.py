@@ -176,7 +176,8 @@ async def decide(
         await reader.temporal.get_workflow_handle(thread_id).signal(names.SIGNAL_DECIDE, signal)
     except RPCError as error:
         if is_run_ended(error):
-            raise await refusal_after_end(reader, thread_id, [each.target for each in named]) from error
+            targets = [each.target for each in named]
+            raise await refusal_after_end(reader, thread_id, targets, tenant=tenant) from error
         raise error_of(error, thread_id) from error
     return await confirm(reader, thread_id, named) if is_confirmed else None
 

@@ -1,5 +1,6 @@
 """The first decision on a call: what the error of a second one says."""
 
+import contextlib
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -18,10 +19,23 @@ def already_decided(thread_id: str, reason: str, decided: AppliedDecision) -> Al
     )
 
 
-async def refusal_after_end(reader: ThreadReader, thread_id: str, targets: Iterable[str]) -> DecisionRefused:
-    """The error for decisions that came after the end of the run, by the calls that they name."""
-    earlier = await find_earlier(reader, thread_id, targets)
+async def refusal_after_end(
+    reader: ThreadReader, thread_id: str, targets: Iterable[str], *, tenant: str | None = None
+) -> DecisionRefused:
+    """The error for decisions that came after the end of the run, by the calls that they name.
+
+    Args:
+        tenant: of the decider, who does not learn who has decided for another tenant.
+    """
+    is_own = tenant is None or await _tenant_of(reader, thread_id) == tenant
+    earlier = await find_earlier(reader, thread_id, targets) if is_own else None
     return DecisionRefused(thread_id, "the run has ended") if earlier is None else earlier
+
+
+async def _tenant_of(reader: ThreadReader, thread_id: str) -> str | None:
+    with contextlib.suppress(WakefulError):  # as in `find_earlier`
+        return (await reader.status(thread_id)).identity.tenant
+    return None
 
 
 async def find_earlier(reader: ThreadReader, thread_id: str, targets: Iterable[str]) -> AlreadyDecided | None:
