@@ -65,8 +65,8 @@ async def test_the_inbox_shows_pending_decisions_and_its_commands_answer_them(
     assert re.fullmatch(rf'\d+s +- +{thread} +tester +approve\(what="launch"\)', shown[row])
     assert [line.strip() for line in shown[row + 1 : row + 4]] == [
         "May I launch?",
-        f"wakeful approve {thread}/1-1",
-        f"wakeful deny {thread}/1-1",
+        f"wakeful approve {shlex.join(where)} {thread}/1-1",
+        f"wakeful deny {shlex.join(where)} {thread}/1-1",
     ]
     answered = await wakeful(*shlex.split(shown[row + 2])[1:], *where, address=address)
     assert (answered.code, answered.out) == (0, f'approved  {thread}/1-1: approve(what="launch")\n')
@@ -231,6 +231,21 @@ def test_a_timeout_that_is_no_number_of_seconds_is_refused(written: str, monkeyp
 def test_a_ticket_that_looks_like_an_option_is_still_a_ticket() -> None:
     assert approve_command("-x/1-1") == "wakeful approve -- -x/1-1"
     assert deny_command("-x/1-1") == "wakeful deny -- -x/1-1"
+
+
+async def test_printed_commands_reach_the_cluster_that_the_command_named(
+    usual_client: Client, thread_id: str, address: str
+) -> None:
+    await usual_client.start("tester", "approve", thread_id=thread_id)
+    await until_status(usual_client, thread_id, RunStatus.WAITING)
+    named = await wakeful("inbox", "--thread", thread_id, "--address", address, "--namespace", "default")
+    (command,) = re.findall(r"wakeful approve .*", named.out)
+    ticket = command.split()[-1]
+    assert command == f"wakeful approve --address {address} --namespace default {ticket}"
+    in_environment = await wakeful("inbox", "--thread", thread_id, "--address", address, address=address)
+    assert re.findall(r"wakeful approve .*", in_environment.out) == [f"wakeful approve {ticket}"]
+    approved = await wakeful(*shlex.split(command)[1:])
+    assert approved.code == 0, approved.err
 
 
 def test_what_a_model_wrote_cannot_move_the_cursor() -> None:

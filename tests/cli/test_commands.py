@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -452,9 +453,11 @@ async def test_dev_suggests_words_that_its_agents_understand(options: list[str],
         assert program.stdout is not None
         while not (line := (await program.stdout.readline()).decode()).startswith("In another terminal:"):
             assert line, "it has ended"
+        next_line = (await program.stdout.readline()).decode()
         program.send_signal(signal.SIGINT)
         await program.communicate()
-    assert line.rstrip().endswith(says)
+    assert re.fullmatch(r"In another terminal:  export TEMPORAL_ADDRESS=127\.0\.0\.1:\d+\n", line)
+    assert next_line.strip() == f"wakeful run {says}"
 
 
 def test_worker_py_is_the_worker_program() -> None:

@@ -17,6 +17,7 @@ from wakeful.permissions.rules import (
     judge,
     merged,
     overlaid,
+    overruled,
     read_context,
     rule_problems,
     run_context,
@@ -239,3 +240,50 @@ def test_another_deny_never_allows_more(agent: PermissionPolicy, call: tuple[str
     more = (Rule(tool="t*", behavior=DENY),)
     before, after = evaluate(agent, (), *call).behavior, evaluate(agent, more, *call).behavior
     assert after is before or after is DENY
+
+
+@pytest.mark.parametrize(
+    ("allowing", "asking", "wins"),
+    [
+        ("*", "pay", True),
+        ("*", "pay_*", True),
+        ("**", "[pq]ay", True),
+        ("*", "/^pay/", True),
+        ("*", 'pay(amount = "5")', True),
+        ("pay", "pay(*)", True),
+        ("pay", 'pay($user = "ann")', True),
+        ("pay*", "pay", True),
+        ("pay*", "pay_?*", True),
+        ("/^pay/", "pay", True),
+        ("/^pay/", "/^pay/(x)", True),
+        ("p?y", "pay", True),
+        ("pay", "payy", False),
+        ("pay(x)", "pay", False),
+        ("pay(x)", "pay(x)", False),  # the registry refuses two rules with the same text, too
+        ('pay($user = "ann")', "pay", False),
+        ("pay", "pay*", False),
+        ("pay_*", "pay*", False),
+        ("pay?", "pay*", False),
+        ("*b]y", "[ab]y", False),
+        ("*/pay", "**/pay", False),
+        ("/pay/", "pay*", False),
+        ("pay*", "/pay/", False),
+    ],
+)
+def test_a_rule_that_allows_overrules_one_that_asks_if_it_has_no_conditions_and_matches_all_its_tools(
+    allowing: str, asking: str, wins: bool
+) -> None:
+    allow, ask = Rule(tool=allowing, behavior=ALLOW), Rule(tool=asking, behavior=ASK)
+    assert overruled([ask, allow]) == overruled([allow, ask]) == ([(ask, allow)] if wins else [])
+    assert overruled([Rule(tool=allowing, behavior=DENY), ask]) == []
+
+
+GLOBS = st.text("ab*?/", min_size=1, max_size=5)
+
+
+@given(GLOBS, GLOBS, st.lists(st.text("ab/", max_size=5), min_size=20))
+def test_a_rule_that_is_overruled_never_decides(allowing: str, asking: str, tools: list[str]) -> None:
+    both = (Rule(tool=f"t{allowing}", behavior=ALLOW), Rule(tool=f"t{asking}", behavior=ASK))
+    if overruled(both):
+        agent = PermissionPolicy(default_behavior=DENY, rules=both)
+        assert all(evaluate(agent, (), f"t{tool}", {}).behavior is not ASK for tool in tools)

@@ -122,6 +122,12 @@ class LoadedCommand(QuickParameters, TyperCommand):
             return self.parse_without_options(super().parse_args, ctx, args)
         return super().parse_args(ctx, args)
 
+    def invoke(self, ctx: Any) -> Any:
+        from wakeful.cli import options  # the command has imported it; completion must not
+
+        with options.reaching(ctx.params):
+            return super().invoke(ctx)
+
 
 def load_command(name: str) -> Any:
     """Import a command's module and build the command."""

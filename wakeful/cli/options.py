@@ -1,6 +1,10 @@
 """Options and arguments that several commands share. It imports only what `--help` needs."""
 
+import contextlib
+import os
 import shlex
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -24,9 +28,14 @@ class Cluster:
 
     @property
     def words(self) -> list[str]:
-        """The same options, for another command."""
-        named = {"--address": self.address, "--namespace": self.namespace, "--client": self.client_factory}
-        return [word for name, value in named.items() if value for word in (name, value)]
+        """The same options, for another command: without those that the environment has, too."""
+        named = (
+            ("--address", self.address, "TEMPORAL_ADDRESS"),
+            ("--namespace", self.namespace, "TEMPORAL_NAMESPACE"),
+            ("--client", self.client_factory, "WAKEFUL_CLIENT"),
+        )
+        given = ((name, value) for name, value, variable in named if value and value != os.environ.get(variable))
+        return [word for name, value in given for word in (name, value)]
 
     def completing(self, command: str) -> str:
         """A command with these options.
@@ -37,6 +46,25 @@ class Cluster:
         if program == "wakeful":
             return shlex.join([program, verb, *self.words, *rest])
         return shlex.join([program, verb, *rest, *Cluster(self.address, self.namespace).words])
+
+
+_reached: ContextVar[Cluster | None] = ContextVar("reached", default=None)
+
+
+def reached_cluster() -> Cluster:
+    """The cluster that the running command names, so that the commands it prints name it, too."""
+    return _reached.get() or Cluster()
+
+
+@contextlib.contextmanager
+def reaching(parameters: Mapping[str, object]) -> Iterator[None]:
+    """Within it, a command with these parameters runs."""
+    named = (parameters.get(name) for name in ("address", "namespace", "client_factory"))
+    token = _reached.set(Cluster(*(str(value) if value else None for value in named)))
+    try:
+        yield
+    finally:
+        _reached.reset(token)
 
 
 OnBusyChoice = Literal["enqueue", "reject", "steer", "interrupt", "rollback"]

@@ -101,6 +101,10 @@ class ToolPattern:
             return False
         return when_unsure if named is None or matches is None else True
 
+    def covers(self, other: "ToolPattern") -> bool:
+        """Whether it has no conditions, and matches every call that `other` matches."""
+        return self.arguments is None and self.tool.covers(other.tool)
+
     @property
     def specificity(self) -> Specificity:
         match self.arguments:

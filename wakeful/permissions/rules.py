@@ -137,3 +137,18 @@ def rule_problems(rules: Sequence[Rule]) -> list[str]:
         except PatternError as error:
             problems.append(f"permission rule {error}")
     return problems
+
+
+def overruled(rules: Sequence[Rule]) -> list[tuple[Rule, Rule]]:
+    """The rules that ask and never apply, each with a rule that allows all of its calls: that one wins.
+
+    Raises:
+        PatternError: a rule's pattern is malformed.
+    """
+    allowing = [(rule, parse_pattern(rule.tool)) for rule in rules if rule.behavior is Behavior.ALLOW]
+    found = []
+    for rule in rules:
+        if rule.behavior is Behavior.ASK:
+            pattern = parse_pattern(rule.tool)
+            found += [(rule, winner) for winner, wide in allowing if wide.covers(pattern)][:1]
+    return found

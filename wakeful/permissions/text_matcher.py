@@ -55,6 +55,18 @@ class TextMatcher:
         # The engine rejects lone surrogates, and a text that it rejects would slip through a rule that denies.
         return self._engine.isinstance_python(value.encode(errors="replace").decode())
 
+    def covers(self, other: "TextMatcher") -> bool:
+        """Whether it matches every text that `other` matches; False if the two do not show that it does."""
+        if other.kind is Kind.EXACT:
+            return self.matches(other.text) is True
+        if self == other or (self.kind is Kind.GLOB and not self.text.strip("*")):
+            return True
+        plain = {self.kind, other.kind} == {Kind.GLOB} and not {*"?["} & {*self.text}
+        if not plain or "[" in other.text or "**/" in other.text:
+            return False
+        # The wildcards of this glob are stars, which match whatever is in their place, also the other's wildcards.
+        return self.matches(other.text) is True
+
     @cached_property
     def _engine(self) -> SchemaValidator:
         expression = self.text if self.kind is Kind.REGEX else glob_expression(self.text)

@@ -24,7 +24,6 @@ from wakeful.contract.state import StateScope
 from wakeful.contract.stopping import MaxRounds
 from wakeful.contract.suggestions import registered
 from wakeful.loop.step.stopping import stop_problems
-from wakeful.permissions.rules import rule_problems
 from wakeful.registry.agent_files import location_of, read_agents
 from wakeful.registry.content import (
     BUILT_IN_PROVIDERS,
@@ -32,14 +31,14 @@ from wakeful.registry.content import (
     RegistryContent,
     RegistryParts,
     matches,
-    named_agents,
     output_spec,
 )
 from wakeful.registry.located_files import Problem, SourceLocation
+from wakeful.registry.permission_checks import permission_problems
 from wakeful.registry.plugin_bindings import declared_keys, plugin_problems, usage_problems
 from wakeful.registry.price_checks import price_problems
 from wakeful.registry.remote_agents import remote_problems
-from wakeful.registry.runtime_tools import NamedAgent, runtime_tools, subagent_problems
+from wakeful.registry.runtime_tools import subagent_problems
 
 SUBAGENT_FIELDS = ("delegates", "spawns", "handoffs")
 """The fields of an agent that name other agents."""
@@ -227,7 +226,7 @@ def _usage_problems(agents: Sequence[Agent], known: RegistryContent, *, all_are_
             continue
         yield from _name_problems(agent, known)
         yield from _subagent_problems(agent, known, all_are_known=all_are_known)
-        yield from _permission_problems(agent)
+        yield from permission_problems(agent, known)
         yield from _output_problems(agent)
         yield from _plugin_usage_problems(agent, known)
         yield from _tool_choice_problems(agent, known)
@@ -276,16 +275,6 @@ def _subagent_problems(agent: Agent, known: RegistryContent, *, all_are_known: b
         ids = {*known.agents, *known.discovered}
         for problem in subagent_problems(alone, ids, known.is_known if all_are_known else lambda _: True):
             yield Problem(problem, location_of(agent, named))
-
-
-def _permission_problems(agent: Agent) -> Iterator[Problem]:
-    rules = agent.permissions.rules if agent.permissions else ()
-    for index, rule in enumerate(rules):
-        for problem in rule_problems([rule]):
-            yield Problem(f"agent {agent.id!r}: {problem}", location_of(agent, "permissions", "rules", index))
-    for repeated in _repeated([rule.tool for rule in rules]):
-        location = location_of(agent, "permissions", "rules")
-        yield Problem(f"agent {agent.id!r} has two permission rules for {repeated!r}", location)
 
 
 def _output_problems(agent: Agent) -> Iterator[Problem]:
@@ -337,11 +326,7 @@ def _scope_problems(agents: Sequence[Agent], known: RegistryContent) -> Iterator
 
 def _tool_choice_problems(agent: Agent, known: RegistryContent) -> Iterator[Problem]:
     """Tool patterns that match no tool: most likely misspelt, so that the agent would have the wrong tools."""
-    named = {address: NamedAgent(address) for address in named_agents(agent)}
-    own = [*agent.tool_names, *(tool.name for tool in tools_of(known.active_plugins_of(agent)))]
-    has_background = any(known.tools[name].descriptor.background for name in own if name in known.tools)
-    given = runtime_tools(agent, named, has_background=has_background, in_task=True)
-    tools = [*own, *(tool.id for tool in given)]
+    tools = known.tool_names(agent)
     has = ", ".join(sorted(set(tools))) or "none"
     listed_later = tuple(mcp_tools_prefix(server.name) for server in known.mcp_servers_of(agent))
     for choice, patterns in (("allowed_tools", agent.allowed_tools), ("excluded_tools", agent.excluded_tools)):

@@ -185,6 +185,24 @@ class RegistryContent:
         """The MCP servers whose tools the agent has; unknown names are left out."""
         return tuple(self.mcp_servers[name] for name in agent.mcp_names if name in self.mcp_servers)
 
+    def with_descendants(self, agent: Agent) -> list[Agent]:
+        """The agent, and every agent that it or one of these may start or hand off to."""
+        found, next = {agent.id: agent}, [agent]
+        while next:
+            named = (self.find(address) for address in named_agents(next.pop()))
+            new = {other.id: other for other in named if other is not None and other.id not in found}
+            found |= new
+            next += new.values()
+        return [*found.values()]
+
+    def tool_names(self, agent: Agent) -> list[str]:
+        """The tools that the agent's tool choice chooses from, also those of the runtime for background tasks."""
+        named = {address: NamedAgent(address) for address in named_agents(agent)}
+        own = [*agent.tool_names, *(tool.name for tool in tools_of(self.active_plugins_of(agent)))]
+        has_background = any(self.tools[name].descriptor.background for name in own if name in self.tools)
+        given = runtime_tools(agent, named, has_background=has_background, in_task=True)
+        return [*own, *(tool.id for tool in given)]
+
     def descriptors(self, agent: Agent, *, in_task: bool) -> tuple[ToolDescriptor, ...]:
         """The agent's tools and the runtime's, sorted by id. An agent's own tool replaces one of the runtime's."""
         if agent.endpoint is not None:

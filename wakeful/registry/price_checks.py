@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from wakeful.authoring.agent import Agent
 from wakeful.registry.agent_files import location_of
-from wakeful.registry.content import RegistryContent, named_agents
+from wakeful.registry.content import RegistryContent
 from wakeful.registry.located_files import Problem
 
 
@@ -12,23 +12,12 @@ def price_problems(agent: Agent, known: RegistryContent) -> Iterator[Problem]:
     """The models without a price that count towards the agent's cost budget: its own, and those of its sub-agents."""
     if agent.budget is None or agent.budget.cost is None:
         return
-    for payer in _with_descendants(agent, known):
+    for payer in known.with_descendants(agent):
         for model in _unpriced(payer, known):
             whose = "" if payer is agent else f" of agent {payer.id!r}, which shares the budget,"
             remedy = f"set Registry(prices={{{model!r}: Price(input=…, output=…)}}), or limit tokens instead"
             message = f"agent {agent.id!r} has a cost budget, and model {model!r}{whose} has no price: {remedy}"
             yield Problem(message, location_of(agent, "budget", "cost"))
-
-
-def _with_descendants(agent: Agent, known: RegistryContent) -> list[Agent]:
-    """The agent, and every agent that it or one of these may start or hand off to."""
-    found, next = {agent.id: agent}, [agent]
-    while next:
-        named = (known.find(address) for address in named_agents(next.pop()))
-        new = {other.id: other for other in named if other is not None and other.id not in found}
-        found |= new
-        next += new.values()
-    return [*found.values()]
 
 
 def _unpriced(agent: Agent, known: RegistryContent) -> list[str]:

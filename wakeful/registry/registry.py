@@ -5,6 +5,7 @@ bound to when it started.
 """
 
 import inspect
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,7 +47,10 @@ from wakeful.registry.content import (
 )
 from wakeful.registry.located_files import Problem
 from wakeful.registry.part_checks import part_problems
+from wakeful.registry.permission_checks import unmatched_rules
 from wakeful.registry.plugin_bindings import bindings, state_specs
+
+_logger = logging.getLogger("wakeful")
 
 DEFAULT_OPENAI_MODEL = "gpt-5-mini"
 DEFAULT_ANTHROPIC_MODEL = "claude-sonnet-4-5"
@@ -145,6 +149,8 @@ class Registry:
         parts = frozen({**given, "models": {"default": default_model(), **given["models"]}})
         content, found = collect(parts, discovery)
         _raise(found)
+        for warning in unmatched_rules(content):
+            _logger.warning("%s", warning)
         self._now = _InForce(1, parts, content, Retired())
 
     @property

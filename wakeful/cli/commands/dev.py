@@ -84,15 +84,15 @@ def dev(
 
 
 def _print_start(where: dict[str, str | None], *, database: Path | None, example: str) -> None:
-    reach = "" if where["address"] == "127.0.0.1:7233" else f" --address {where['address']}"
-    if where["task_queue"] != options.TASK_QUEUE:
-        reach += f" --task-queue {where['task_queue']}"
+    is_default = where["address"] == "127.0.0.1:7233"
+    export = "" if is_default else f"export TEMPORAL_ADDRESS={where['address']}\n                      "
+    queue = "" if where["task_queue"] == options.TASK_QUEUE else f" --task-queue {where['task_queue']}"
     print(
         f"Temporal    {where['address']}   (namespace {where['namespace']})\n"
         f"Web UI      {where['ui']}\n"
         f"Task queue  {where['task_queue']}\n"
         f"Stored in   {database or 'memory only: everything is lost when this stops (see --db)'}\n"
-        f"\nIn another terminal:  wakeful run{reach} {example}\n"
+        f"\nIn another terminal:  {export}wakeful run{queue} {example}\n"
         "Ctrl-C stops everything.",
         flush=True,
     )

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 from pydantic import JsonValue
 
+from wakeful.cli.options import reached_cluster
+
 MOST_CHARACTERS = 160
 """Of a text that is shortened to a line."""
 
@@ -96,9 +98,9 @@ def _is_harmless(char: str) -> bool:
 
 
 def shell_command(verb: str, *options: str, ids: Sequence[str]) -> str:
-    """A `wakeful` command with its options, then the ids that it is about."""
+    """A `wakeful` command for the same cluster, with its options, then the ids that it is about."""
     end_of_options = ["--"] if any(id.startswith("-") for id in ids) else []
-    return shlex.join(["wakeful", verb, *options, *end_of_options, *ids])
+    return shlex.join(["wakeful", verb, *reached_cluster().words, *options, *end_of_options, *ids])
 
 
 def approve_command(ticket: str) -> str:
@@ -111,7 +113,7 @@ def deny_command(ticket: str) -> str:
 
 def whole_command(thread_id: str) -> str:
     """Prints the pending decisions of a thread with all their arguments."""
-    return shlex.join(["wakeful", "inbox", "--thread", thread_id, "--json"])
+    return shell_command("inbox", "--thread", thread_id, "--json", ids=[])
 
 
 def send_command(thread_id: str) -> str:

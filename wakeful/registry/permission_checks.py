@@ -1,0 +1,86 @@
+"""Check that the permission rules of an agent have an effect: one without any is an approval that does not happen."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from wakeful.authoring.agent import Agent
+from wakeful.contract.ids import mcp_tools_prefix
+from wakeful.contract.permissions import Rule
+from wakeful.contract.suggestions import nearest
+from wakeful.permissions.parsing import parse_pattern
+from wakeful.permissions.rules import overruled, rule_problems
+from wakeful.permissions.text_matcher import Kind, TextMatcher
+from wakeful.registry.agent_files import location_of
+from wakeful.registry.content import RegistryContent
+from wakeful.registry.located_files import Problem
+
+_WILDCARDS = "*?["
+
+
+def permission_problems(agent: Agent, known: RegistryContent) -> Iterator[Problem]:
+    """Rules of the agent's policy that are malformed, repeated or misspelt, or that another one always overrules."""
+    rules = agent.permissions.rules if agent.permissions else ()
+    for index, rule in enumerate(rules):
+        problems = rule_problems([rule]) or _misspelt(agent, rule, known)
+        for problem in problems:
+            yield Problem(f"agent {agent.id!r}: {problem}", location_of(agent, "permissions", "rules", index))
+    texts = Counter(rule.tool for rule in rules)
+    for repeated in sorted(text for text, count in texts.items() if count > 1):
+        location = location_of(agent, "permissions", "rules")
+        yield Problem(f"agent {agent.id!r} has two permission rules for {repeated!r}", location)
+    for asking, allowing in overruled([rule for rule in rules if not rule_problems([rule])]):
+        if asking.tool != allowing.tool:  # reported as repeated
+            never = f"permission rule 'ask {asking.tool}' never applies, because 'allow {allowing.tool}' wins over it"
+            remedy = 'remove the rule that allows; default_behavior="allow" allows what no rule matches'
+            location = location_of(agent, "permissions", "rules", rules.index(asking))
+            yield Problem(f"agent {agent.id!r}: {never}: {remedy}", location)
+
+
+def unmatched_rules(known: RegistryContent) -> list[str]:
+    """A warning for each rule that matches no known tool, and that may be meant for a tool of a front end."""
+    return [
+        f"agent {agent.id!r}: permission rule {rule.tool!r} matches no tool of the agent or its sub-agents: unless a "
+        "front end brings such a tool, the rule has no effect"
+        for agent in known.agents.values()
+        if agent.endpoint is None and agent.permissions is not None
+        for rule in agent.permissions.rules
+        if not _may_match(agent, rule, known)
+    ]
+
+
+def _misspelt(agent: Agent, rule: Rule, known: RegistryContent) -> list[str]:
+    """What is wrong with a name or a glob that matches no tool, and is like the name of one of the agent's tools."""
+    tool = parse_pattern(rule.tool).tool
+    tools = known.tool_names(agent)
+    meant = nearest(tool.text.strip(_WILDCARDS), tools)
+    is_of_others = any(tool.matches(name) for name in known.tools)
+    if tool.kind is Kind.REGEX or meant is None or is_of_others or _may_match(agent, rule, known):
+        return []
+    has = ", ".join(sorted({*tools}))
+    remedy = "If a front end brings the tool, write its name as a regular expression, /^…$/, which is not checked"
+    return [
+        f"permission rule {rule.tool!r} matches no tool of the agent; it has: {has}; did you mean {meant!r}? {remedy}"
+    ]
+
+
+def _may_match(agent: Agent, rule: Rule, known: RegistryContent) -> bool:
+    """Whether the rule matches a tool of the agent or, as they inherit its rules, of a sub-agent.
+
+    What tools an MCP server has is not known before a run: a rule may match one if it can match its prefix.
+    """
+    tool = parse_pattern(rule.tool).tool
+    local = [each for each in known.with_descendants(agent) if each.endpoint is None]
+    if any(tool.matches(name) for each in local for name in known.tool_names(each)):
+        return True
+    return _may_begin_with(tool, [mcp_tools_prefix(name) for each in local for name in each.mcp_names])
+
+
+def _may_begin_with(tool: TextMatcher, prefixes: Sequence[str]) -> bool:
+    match tool.kind:
+        case Kind.EXACT:
+            return tool.text.startswith(tuple(prefixes))
+        case Kind.GLOB:
+            fixed = tool.text[: min(tool.text.index(char) for char in _WILDCARDS if char in tool.text)]
+            return any(fixed.startswith(prefix) or prefix.startswith(fixed) for prefix in prefixes)
+        case Kind.REGEX:
+            return bool(prefixes)
