@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
+from wakeful.authoring.scripted_calls import call_problem
 from wakeful.authoring.unexpected_call import UnexpectedModelCall, shown_conversation
 from wakeful.contract.errors import ConfigurationError, ProviderError
 from wakeful.contract.field_problems import shown
@@ -33,10 +34,21 @@ class Turn:
     text: str = ""
     calls: tuple[tuple[str, Mapping[str, JsonValue]], ...] = ()
     checks: tuple[Check, ...] = ()
+    is_checked: bool = field(default=True, kw_only=True)
+    """Whether a strict script fails if a call is not of a tool in the request, or its arguments do not fit."""
 
     def __and__(self, other: "Turn") -> "Turn":
-        """Both turns in one answer."""
-        return Turn(self.text + other.text, self.calls + other.calls, self.checks + other.checks)
+        """Both turns in one answer; if the calls of one are unchecked, all are."""
+        return Turn(
+            self.text + other.text,
+            self.calls + other.calls,
+            self.checks + other.checks,
+            is_checked=self.is_checked and other.is_checked,
+        )
+
+    def unchecked(self) -> "Turn":
+        """The same turn as a model makes it that calls tools it does not have, or with arguments that do not fit."""
+        return replace(self, is_checked=False)
 
     def expecting(self, check: Check | str) -> "Turn":
         """The same turn, which fails the run unless the request is as you expect.
@@ -73,14 +85,16 @@ Script = Sequence[Turn | TurnFunction]
 class ScriptedModel:
     """Answers each user message with `turns`, one turn per model call.
 
-    A model call that the script does not expect fails its run, and is not retried: one after the last turn, or one
-    whose request does not pass the checks of its turn. `wakeful.testing.runtime` raises it as `UnexpectedModelCall`.
+    A model call that the script does not expect fails its run, and is not retried: one after the last turn, one whose
+    request does not pass the checks of its turn, or one whose turn calls a tool that is not in the request, or with
+    arguments that do not fit its schema. `wakeful.testing.runtime` raises it as `UnexpectedModelCall`.
 
     Args:
         turns: turns, or functions that make one from the `ModelRequest`.
         when: the first regular expression that matches the user's message selects its turns instead. Messages that only
             the model sees, such as events of background tasks, do not restart the script unless a pattern matches them.
-        strict: whether a model call after the last turn fails; if not, the model answers that the script has ended.
+        strict: whether a model call after the last turn, or a call of a tool that the request does not offer like this,
+            fails; if not, the model makes the call, and answers after the last turn that the script has ended.
     """
 
     turns: Script = ()
@@ -147,7 +161,7 @@ class ScriptedModel:
         index = sum(1 for message in since if message.role is Role.ASSISTANT)
         if index >= len(turns) and self.strict:
             raise _exhausted(request, input, turns, pattern, index)
-        turn = _taken(turns[index], request, _place(pattern, index)) if index < len(turns) else say(_NO_MORE)
+        turn = self._taken(turns[index], request, _place(pattern, index)) if index < len(turns) else say(_NO_MORE)
         self._journal.used.add((pattern, index))
         text = turn.text.replace("{input}", input).replace("{result}", _latest_result(since))
         calls = tuple(
@@ -157,6 +171,14 @@ class ScriptedModel:
         usage = _usage(request, text)
         stop = StopReason.TOOL_USE if calls else StopReason.END_TURN
         return ModelResponse(model=request.model, text=text, tool_calls=calls, stop_reason=stop, usage=usage)
+
+    def _taken(self, turn: Turn | TurnFunction, request: ModelRequest, place: str) -> Turn:
+        taken = _taken(turn, request, place)
+        if self.strict and taken.is_checked:
+            for tool, arguments in taken.calls:
+                if problem := call_problem(request, tool, arguments):
+                    raise _does_not_fit(place, request, problem)
+        return taken
 
     def _starts_script(self, message: Message) -> bool:
         if message.role is not Role.USER:
@@ -192,10 +214,12 @@ def _taken(turn: Turn | TurnFunction, request: ModelRequest, place: str) -> Turn
     except ProviderError:  # a function that plays a failing provider
         raise
     except Exception as error:  # whatever a test's function raises, a retry would raise it again
-        why = f"{type(error).__name__}: {error}"
-        head = f"{place} of the script does not fit the request: {why}"
-        raise UnexpectedModelCall(f"{head}\n{shown_conversation(request)}") from error
+        raise _does_not_fit(place, request, f"{type(error).__name__}: {error}") from error
     return taken
+
+
+def _does_not_fit(place: str, request: ModelRequest, why: str) -> UnexpectedModelCall:
+    return UnexpectedModelCall(f"{place} of the script does not fit the request: {why}\n{shown_conversation(request)}")
 
 
 def _exhausted(
