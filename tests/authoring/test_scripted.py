@@ -1,8 +1,13 @@
 """The scripted model: stateless, so it continues after a crash and on any worker."""
 
+import json
+from datetime import date
+
 import pytest
+from pydantic import BaseModel, Field, JsonValue
 
 from wakeful import (
+    ConfigurationError,
     ModelRequest,
     ProviderError,
     ProviderErrorKind,
@@ -229,3 +234,34 @@ def test_unchecked_calls_and_lenient_scripts_play_a_model_that_makes_bad_calls(c
 def test_one_unchecked_call_makes_its_whole_turn_unchecked() -> None:
     turn = say("Paying.") & call("pay").unchecked() & call("find_booking", number=17)
     assert [each.name for each in asked_of_the_desk(ScriptedModel([turn])).tool_calls] == ["pay", "find_booking"]
+
+
+class Outcome(BaseModel):
+    note: str
+    on: date = Field(alias="date")
+
+
+@pytest.mark.parametrize(
+    ("answer", "written"),
+    [
+        (Outcome(note="Grüße", date=date(2026, 1, 2)), {"note": "Grüße", "date": "2026-01-02"}),
+        ({"rooms": [1, 2.5, None]}, {"rooms": [1, 2.5, None]}),
+        ([True], [True]),
+        (3, 3),
+        (None, None),
+    ],
+)
+def test_a_script_can_say_a_pydantic_model_or_a_json_value(answer: BaseModel | JsonValue, written: JsonValue) -> None:
+    assert json.loads(ask(ScriptedModel([say(answer)]), message(USER, "go")).text) == written
+
+
+def test_what_is_filled_into_json_is_escaped() -> None:
+    model = ScriptedModel([call("look"), say({"asked": "{input}", "seen": "{result}"})])
+    said = (message(USER, 'a "star"?'), message(ASSISTANT, ""), message(TOOL, '{"stars": 3}\n'))
+    assert json.loads(ask(model, *said).text) == {"asked": 'a "star"?', "seen": '{"stars": 3}\n'}
+
+
+@pytest.mark.parametrize("answer", [object(), Outcome, {1, 2}, {"on": date(2026, 1, 2)}, float("nan"), say("hi")])
+def test_what_has_no_json_cannot_be_said(answer: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"^say\(…\) takes a text, a pydantic model or a JSON value, not "):
+        say(answer)  # type: ignore[arg-type]

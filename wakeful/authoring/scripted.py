@@ -4,12 +4,13 @@ It is stateless, like a real model: it derives the next turn from the conversati
 correctly after a crash and on another worker. It only remembers, for assertions, what it was asked in this process.
 """
 
+import json
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue, TypeAdapter
 
 from wakeful.authoring.scripted_calls import call_problem
 from wakeful.authoring.unexpected_call import UnexpectedModelCall, shown_conversation
@@ -36,6 +37,8 @@ class Turn:
     checks: tuple[Check, ...] = ()
     is_checked: bool = field(default=True, kw_only=True)
     """Whether a strict script fails if a call is not of a tool in the request, or its arguments do not fit."""
+    is_json: bool = field(default=False, kw_only=True)
+    """The text is JSON: what takes the place of `{result}` and `{input}` is escaped."""
 
     def __and__(self, other: "Turn") -> "Turn":
         """Both turns in one answer; if the calls of one are unchecked, all are."""
@@ -44,6 +47,7 @@ class Turn:
             self.calls + other.calls,
             self.checks + other.checks,
             is_checked=self.is_checked and other.is_checked,
+            is_json=self.is_json or other.is_json,
         )
 
     def unchecked(self) -> "Turn":
@@ -68,9 +72,15 @@ TurnFunction = Callable[[ModelRequest], Turn]
 """Makes a turn from the request, such as a call whose arguments depend on an earlier result."""
 
 
-def say(text: str) -> Turn:
-    """Answer with text. `{result}` stands for the latest tool result, `{input}` for the user's message."""
-    return Turn(text=text)
+def say(answer: BaseModel | JsonValue) -> Turn:
+    """Answer with text, or with a pydantic model or another JSON value for an agent with an output type.
+
+    In texts, `{result}` stands for the latest tool result, `{input}` for the user's message.
+
+    Raises:
+        ConfigurationError: the answer is something else, which has no JSON.
+    """
+    return Turn(text=answer) if isinstance(answer, str) else Turn(text=_json(answer), is_json=True)
 
 
 def call(tool: str, /, **arguments: JsonValue) -> Turn:
@@ -163,7 +173,7 @@ class ScriptedModel:
             raise _exhausted(request, input, turns, pattern, index)
         turn = self._taken(turns[index], request, _place(pattern, index)) if index < len(turns) else say(_NO_MORE)
         self._journal.used.add((pattern, index))
-        text = turn.text.replace("{input}", input).replace("{result}", _latest_result(since))
+        text = _filled_in(turn, input=input, result=_latest_result(since))
         calls = tuple(
             ToolCall(id=f"call_{len(request.messages) + 1}_{n}", name=name, arguments=dict(arguments))
             for n, (name, arguments) in enumerate(turn.calls, start=1)
@@ -248,6 +258,26 @@ def _call_text(tool: str, arguments: Mapping[str, JsonValue]) -> str:
 
 def _place(pattern: str | None, index: int) -> str:
     return f"turn {index + 1}" if pattern is None else f"turn {index + 1} for {pattern!r}"
+
+
+_JSON_VALUE: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
+
+
+def _json(answer: BaseModel | JsonValue) -> str:
+    try:
+        value = answer.model_dump(mode="json", by_alias=True) if isinstance(answer, BaseModel) else answer
+        return json.dumps(_JSON_VALUE.validate_python(value), ensure_ascii=False, allow_nan=False)
+    except ValueError as error:  # of which pydantic's errors are a kind
+        problem = f"say(…) takes a text, a pydantic model or a JSON value, not {shown(answer)}"
+        raise ConfigurationError([problem]) from error
+
+
+def _filled_in(turn: Turn, **values: str) -> str:
+    """The text with each value in the place of its `{name}`."""
+    text = turn.text
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", json.dumps(value, ensure_ascii=False)[1:-1] if turn.is_json else value)
+    return text
 
 
 def _latest_result(messages: Sequence[Message]) -> str:
