@@ -1,16 +1,30 @@
 """The scripted model: stateless, so it continues after a crash and on any worker."""
 
-import pytest
+import json
+from datetime import date
 
-from wakeful import ModelRequest, ProviderError, ProviderErrorKind, ScriptedModel, call, say
+import pytest
+from pydantic import BaseModel, Field, JsonValue
+
+from wakeful import (
+    ConfigurationError,
+    ModelRequest,
+    ProviderError,
+    ProviderErrorKind,
+    ScriptedModel,
+    call,
+    say,
+    tool,
+)
 from wakeful.authoring.scripted import Check, Turn
 from wakeful.authoring.unexpected_call import UnexpectedModelCall
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import Message, Role, TextBlock, ToolCall, Visibility
+from wakeful.contract.tools import ToolDescriptor
 
 
 def ask(model: ScriptedModel, *messages: Message) -> ModelResponse:
-    return model.answer(ModelRequest(model="m", messages=messages))
+    return model.answer(ModelRequest(model="m", messages=messages, tools=TOOLS))
 
 
 def message(role: Role, text: str) -> Message:
@@ -22,6 +36,7 @@ def note(text: str) -> Message:
 
 
 USER, ASSISTANT, TOOL = Role.USER, Role.ASSISTANT, Role.TOOL
+TOOLS = tuple(ToolDescriptor(id=name, name=name) for name in ("a", "b", "look", "order", "wave"))
 LOOK = ToolCall(id="1-1", name="look", arguments={"where": "up"})
 
 
@@ -109,7 +124,7 @@ def test_a_turn_can_expect_something_of_its_request() -> None:
         ("Bob", "the newest message does not match 'Bob': 'Ann'"),
         (is_brief, "AssertionError: '' is not brief"),
         (lambda _request: False, "<lambda> returned False"),
-        (lambda request: request.tools[0], "IndexError: tuple index out of range"),
+        (lambda request: request.tools[9], "IndexError: tuple index out of range"),
     ]
     for expected, why in unmet:
         with pytest.raises(UnexpectedModelCall, match=r"^turn 1 of the script does not fit the request: ") as raised:
@@ -162,3 +177,91 @@ def test_a_lenient_script_that_is_over_reaches_no_turn() -> None:
     ask(model, message(USER, "go"), message(ASSISTANT, ""))
     with pytest.raises(AssertionError, match="turn 1: say"):
         model.assert_used_up()
+
+
+@tool(read_only=True)
+def find_booking(number: int, guest: str | None = None) -> str:
+    """Find a booking."""
+    return f"booking {number} of {guest}"
+
+
+def asked_of_the_desk(model: ScriptedModel) -> ModelResponse:
+    messages = (message(USER, "Where is my booking?"),)
+    return model.answer(ModelRequest(model="m", messages=messages, tools=(find_booking.descriptor,)))
+
+
+MISFITS: dict[str, tuple[Turn, str]] = {
+    "a misspelt tool": (
+        call("find_bookin", number=17),
+        "it calls 'find_bookin', which is not a tool of the request; tools: find_booking; did you mean 'find_booking'?",
+    ),
+    "another tool": (call("pay"), "it calls 'pay', which is not a tool of the request; tools: find_booking ("),
+    "a misspelt argument": (
+        call("find_booking", numbr=17),
+        "it calls 'find_booking' with arguments that do not fit: unknown argument 'numbr'; it takes: number, guest; "
+        "did you mean 'number'?",
+    ),
+    "a missing argument": (call("find_booking"), "do not fit: 'number' is a required property"),
+    "a wrong type": (call("find_booking", number="x"), "do not fit: number: 'x' is not of type 'integer'"),
+    "the second call": (call("find_booking", number=1) & call("find_booking", number=None), "number: None is not"),
+}
+
+
+@pytest.mark.parametrize("case", MISFITS)
+def test_a_strict_script_makes_only_calls_that_the_request_offers(case: str) -> None:
+    turn, why = MISFITS[case]
+    model = ScriptedModel([turn])
+    with pytest.raises(
+        UnexpectedModelCall, match=r"^turn 1 of the script does not fit the request: it calls"
+    ) as raised:
+        asked_of_the_desk(model)
+    assert why in raised.value.headline
+    assert model.unexpected == (raised.value,)
+
+
+def test_a_script_may_pass_null_for_an_argument_that_can_be_left_out() -> None:
+    answer = asked_of_the_desk(ScriptedModel([call("find_booking", number=17, guest=None)]))
+    assert answer.tool_calls[0].arguments == {"number": 17, "guest": None}
+
+
+@pytest.mark.parametrize("case", MISFITS)
+def test_unchecked_calls_and_lenient_scripts_play_a_model_that_makes_bad_calls(case: str) -> None:
+    turn, _ = MISFITS[case]
+    for model in (ScriptedModel([turn.unchecked()]), ScriptedModel([turn], strict=False)):
+        assert tuple((each.name, each.arguments) for each in asked_of_the_desk(model).tool_calls) == turn.calls
+
+
+def test_one_unchecked_call_makes_its_whole_turn_unchecked() -> None:
+    turn = say("Paying.") & call("pay").unchecked() & call("find_booking", number=17)
+    assert [each.name for each in asked_of_the_desk(ScriptedModel([turn])).tool_calls] == ["pay", "find_booking"]
+
+
+class Outcome(BaseModel):
+    note: str
+    on: date = Field(alias="date")
+
+
+@pytest.mark.parametrize(
+    ("answer", "written"),
+    [
+        (Outcome(note="Grüße", date=date(2026, 1, 2)), {"note": "Grüße", "date": "2026-01-02"}),
+        ({"rooms": [1, 2.5, None]}, {"rooms": [1, 2.5, None]}),
+        ([True], [True]),
+        (3, 3),
+        (None, None),
+    ],
+)
+def test_a_script_can_say_a_pydantic_model_or_a_json_value(answer: BaseModel | JsonValue, written: JsonValue) -> None:
+    assert json.loads(ask(ScriptedModel([say(answer)]), message(USER, "go")).text) == written
+
+
+def test_what_is_filled_into_json_is_escaped() -> None:
+    model = ScriptedModel([call("look"), say({"asked": "{input}", "seen": "{result}"})])
+    said = (message(USER, 'a "star"?'), message(ASSISTANT, ""), message(TOOL, '{"stars": 3}\n'))
+    assert json.loads(ask(model, *said).text) == {"asked": 'a "star"?', "seen": '{"stars": 3}\n'}
+
+
+@pytest.mark.parametrize("answer", [object(), Outcome, {1, 2}, {"on": date(2026, 1, 2)}, float("nan"), say("hi")])
+def test_what_has_no_json_cannot_be_said(answer: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"^say\(…\) takes a text, a pydantic model or a JSON value, not "):
+        say(answer)  # type: ignore[arg-type]

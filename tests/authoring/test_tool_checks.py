@@ -1,12 +1,14 @@
 """What `@tool`, `StateKey` and `ScriptedModel` refuse, and what they say."""
 
+import warnings
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from pydantic_ai import RunContext
 
-from wakeful import ConfigurationError, GateCall, HookContext, ScriptedModel, StateKey, ToolContext, say, tool
+from wakeful import Agent, ConfigurationError, GateCall, HookContext, ScriptedModel, StateKey, ToolContext, say, tool
 
 
 def count(item: str) -> int:
@@ -19,7 +21,14 @@ class Counter:
         return len(item)
 
 
+def undocumented(item: str) -> int:
+    return len(item)
+
+
 def with_other_context(ctx: GateCall) -> None: ...
+
+
+def of_pydantic_ai(ctx: RunContext[Counter], item: str) -> None: ...
 
 
 def with_hook_context(ctx: HookContext[Any, Any]) -> None: ...
@@ -61,6 +70,10 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         "tool 'c' is a Counter, whose types cannot be read",
     ),
     "a gate's context": (lambda: untyped_tool(with_other_context), "'ctx' is a GateCall: a tool gets a ToolContext"),
+    "pydantic-ai's context": (
+        lambda: untyped_tool(of_pydantic_ai),
+        "'ctx' is a RunContext: a tool gets a ToolContext, so annotate it as ctx: ToolContext[Counter]",
+    ),
     "a hook's context": (lambda: untyped_tool(with_hook_context), "'ctx' is a HookContext: a tool gets a ToolContext"),
     "an unknown type": (
         lambda: untyped_tool(with_unknown_type),
@@ -104,3 +117,17 @@ def test_a_tool_takes_its_own_context() -> None:
 
     assert (look.context_parameter, look.descriptor.metadata) == ("ctx", {"team": "shop"})
     assert ScriptedModel([say("Hello.")]).turns == [say("Hello.")]
+
+
+def test_a_tool_without_a_description_warns_once_at_its_function() -> None:
+    with pytest.warns(UserWarning, match="tool 'undocumented' has no description for the model to read") as warned:
+        Agent(id="clerk", tools=[tool(undocumented)])
+    assert [(each.filename, each.lineno) for each in warned] == [(__file__, undocumented.__code__.co_firstlineno)]
+
+
+@pytest.mark.parametrize("description", ["Count the letters.", ""])
+def test_a_tool_whose_description_is_given_does_not_warn(description: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert tool(description=description)(undocumented).descriptor.description == description
+        tool(count)

@@ -35,6 +35,14 @@ WRONG: Mapping[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
         "Agent 'a': 'rounds' is missing in stop_conditions[0]\n"
         "Agent 'a': unknown field 'round' in stop_conditions[0]; did you mean 'rounds'?",
     ),
+    "of another framework": (
+        Agent,
+        {"id": "a", "system_prompt": "Be brief.", "deps_type": dict, "output_type": int, "retries": 2},
+        "Agent 'a': unknown field 'system_prompt'; write instructions=… instead\n"
+        "Agent 'a': unknown field 'deps_type'; write Registry(lifespan=…) instead\n"
+        "Agent 'a': unknown field 'output_type'; write output=… instead\n"
+        "Agent 'a': unknown field 'retries'; write output_repairs=…, or @tool(retries=…), instead",
+    ),
     "missing": (Agent, {"instructions": "Be brief."}, "Agent: 'id' is missing"),
     "misspelt and required": (
         RunRequest,

@@ -18,11 +18,12 @@ def types() -> dict[str, str]:
     """The types of the fields, as the class writes them."""
     (declared,) = ast.parse(inspect.getsource(Agent)).body
     assert isinstance(declared, ast.ClassDef)
-    return {
+    annotated = {
         node.target.id: ast.unparse(node.annotation)
         for node in declared.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
     }
+    return {name: type for name, type in annotated.items() if not type.startswith("ClassVar[")}
 
 
 def default(name: str) -> str:

@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import re
 import sys
 import time
 from types import SimpleNamespace
@@ -134,6 +135,14 @@ def test_a_failure_is_one_line_and_its_traceback_another_at_the_level_debug(root
     set_up_logging("debug", stream=stream)
     log_failure(logging.getLogger("wakeful"), "tool raised", raised(KeyError(SECRET)), extra={"tool": "pay"})
     assert stream.getvalue().splitlines()[-1] == f"KeyError: '{SECRET}'"
+
+
+def test_a_program_that_has_not_configured_logging_sees_why_something_failed(
+    root: logging.Logger, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root.handlers = []
+    log_failure(logging.getLogger("wakeful"), "tool raised", raised(KeyError(SECRET)), extra={"tool": "pay"})
+    assert re.fullmatch(r"tool raised: KeyError at test_log_format\.py:\d+ in \w+\n", capsys.readouterr().err)
 
 
 def test_an_app_that_has_configured_logging_keeps_its_handlers_which_learn_the_fields_of_runs(

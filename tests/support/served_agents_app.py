@@ -50,7 +50,7 @@ MODEL = ScriptedModel(
         "^twice": [call("pay", amount=7), call("pay", amount=8), say("{result}")],
         "^colour": [call("colour"), say("{result}")],
         "^delegate": [call("agent_run_payer", prompt="pay"), say("it says {result}")],
-        "^fail": [call("levitate")] * 9,
+        "^fail": [call("levitate").unchecked()] * 9,
     },
 )
 JUDGE = ScriptedModel(

@@ -134,3 +134,20 @@ def test_a_gate_is_called_with_a_call_of_its_test() -> None:
     assert isinstance(cautious(make_gate_call("order", deps=Database(), user="ann")), Suspend)
     assert cautious(make_gate_call(order, deps=Database(), user="ann", resume="resume")) is None
     assert make_gate_call(order).tool == order.descriptor
+
+
+def test_a_context_of_a_tool_that_takes_a_value_of_the_lifespan_needs_deps() -> None:
+    @tool
+    def count(ctx: ToolContext[Database]) -> str:
+        """Count the rows."""
+        return ctx.deps.name
+
+    @tool
+    def guess(ctx: ToolContext[Database | None]) -> str:
+        """Guess the rows."""
+        return "many" if ctx.deps is None else ctx.deps.name
+
+    with pytest.raises(ConfigurationError, match=r"^tool 'count' takes a Database: pass deps=…$"):
+        make_tool_context(count)
+    assert count(make_tool_context(count, deps=Database())) == "orders"
+    assert guess(make_tool_context(guess)) == "many"

@@ -133,7 +133,7 @@ async def test_when_the_retries_are_used_up_the_model_reads_the_last_error_and_h
     with caplog.at_level(logging.INFO, "wakeful"):
         result = await client.run("clerk", "close up", thread_id=thread_id)
     logged = [record for record in caplog.records if hasattr(record, "cause")]
-    assert [record.message for record in logged] == ["tool call is retried", "tool failed"]
+    assert [record.msg for record in logged] == ["tool call is retried: %s", "tool failed: %s"]
     assert (vars(logged[0])["tool"], vars(logged[0])["retry_in"]) == ("close_up", "0.0s")
     assert result.response == (
         "Execution failed: closed, attempt 2\nThe call was tried 2 times, and failed each time; this is the last error."

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -41,6 +41,15 @@ class Agent(Written):
     """An agent: plain data, which the registry checks and a run is bound to when it starts."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True, use_attribute_docstrings=True)
+
+    instead_of: ClassVar[Mapping[str, str]] = {
+        "deps_type": "Registry(lifespan=…)",
+        "model_settings": "settings=…",
+        "output_type": "output=…",
+        "retries": "output_repairs=…, or @tool(retries=…),",
+        "system_prompt": "instructions=…",
+    }
+    """What other frameworks have, and what to write here."""
 
     id: str = Field(min_length=1)
     """Its name, by which requests, other agents and the command line call it."""
@@ -171,6 +180,14 @@ class Agent(Written):
             inference_timeout: float = ...,
             inference_heartbeat_timeout: float = ...,
         ) -> None: ...
+
+    else:  # type checkers know that an agent has no such attribute
+
+        def __getattr__(self, name: str) -> object:
+            if name in ("run", "run_sync", "run_stream"):
+                remedy = f"run it with a client, as in await client.run({self.id!r}, 'hello')"
+                raise AttributeError(f"agent {self.id!r} is data and has no {name!r}: {remedy}", name=name, obj=self)
+            return super().__getattr__(name)
 
     @field_validator("model", mode="before")
     @classmethod

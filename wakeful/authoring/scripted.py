@@ -4,13 +4,15 @@ It is stateless, like a real model: it derives the next turn from the conversati
 correctly after a crash and on another worker. It only remembers, for assertions, what it was asked in this process.
 """
 
+import json
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue, TypeAdapter
 
+from wakeful.authoring.scripted_calls import call_problem
 from wakeful.authoring.unexpected_call import UnexpectedModelCall, shown_conversation
 from wakeful.contract.errors import ConfigurationError, ProviderError
 from wakeful.contract.field_problems import shown
@@ -33,10 +35,24 @@ class Turn:
     text: str = ""
     calls: tuple[tuple[str, Mapping[str, JsonValue]], ...] = ()
     checks: tuple[Check, ...] = ()
+    is_checked: bool = field(default=True, kw_only=True)
+    """Whether a strict script fails if a call is not of a tool in the request, or its arguments do not fit."""
+    is_json: bool = field(default=False, kw_only=True)
+    """The text is JSON: what takes the place of `{result}` and `{input}` is escaped."""
 
     def __and__(self, other: "Turn") -> "Turn":
-        """Both turns in one answer."""
-        return Turn(self.text + other.text, self.calls + other.calls, self.checks + other.checks)
+        """Both turns in one answer; if the calls of one are unchecked, all are."""
+        return Turn(
+            self.text + other.text,
+            self.calls + other.calls,
+            self.checks + other.checks,
+            is_checked=self.is_checked and other.is_checked,
+            is_json=self.is_json or other.is_json,
+        )
+
+    def unchecked(self) -> "Turn":
+        """The same turn as a model makes it that calls tools it does not have, or with arguments that do not fit."""
+        return replace(self, is_checked=False)
 
     def expecting(self, check: Check | str) -> "Turn":
         """The same turn, which fails the run unless the request is as you expect.
@@ -56,9 +72,15 @@ TurnFunction = Callable[[ModelRequest], Turn]
 """Makes a turn from the request, such as a call whose arguments depend on an earlier result."""
 
 
-def say(text: str) -> Turn:
-    """Answer with text. `{result}` stands for the latest tool result, `{input}` for the user's message."""
-    return Turn(text=text)
+def say(answer: BaseModel | JsonValue) -> Turn:
+    """Answer with text, or with a pydantic model or another JSON value for an agent with an output type.
+
+    In texts, `{result}` stands for the latest tool result, `{input}` for the user's message.
+
+    Raises:
+        ConfigurationError: the answer is something else, which has no JSON.
+    """
+    return Turn(text=answer) if isinstance(answer, str) else Turn(text=_json(answer), is_json=True)
 
 
 def call(tool: str, /, **arguments: JsonValue) -> Turn:
@@ -73,14 +95,16 @@ Script = Sequence[Turn | TurnFunction]
 class ScriptedModel:
     """Answers each user message with `turns`, one turn per model call.
 
-    A model call that the script does not expect fails its run, and is not retried: one after the last turn, or one
-    whose request does not pass the checks of its turn. `wakeful.testing.runtime` raises it as `UnexpectedModelCall`.
+    A model call that the script does not expect fails its run, and is not retried: one after the last turn, one whose
+    request does not pass the checks of its turn, or one whose turn calls a tool that is not in the request, or with
+    arguments that do not fit its schema. `wakeful.testing.runtime` raises it as `UnexpectedModelCall`.
 
     Args:
         turns: turns, or functions that make one from the `ModelRequest`.
         when: the first regular expression that matches the user's message selects its turns instead. Messages that only
             the model sees, such as events of background tasks, do not restart the script unless a pattern matches them.
-        strict: whether a model call after the last turn fails; if not, the model answers that the script has ended.
+        strict: whether a model call after the last turn, or a call of a tool that the request does not offer like this,
+            fails; if not, the model makes the call, and answers after the last turn that the script has ended.
     """
 
     turns: Script = ()
@@ -147,9 +171,9 @@ class ScriptedModel:
         index = sum(1 for message in since if message.role is Role.ASSISTANT)
         if index >= len(turns) and self.strict:
             raise _exhausted(request, input, turns, pattern, index)
-        turn = _taken(turns[index], request, _place(pattern, index)) if index < len(turns) else say(_NO_MORE)
+        turn = self._taken(turns[index], request, _place(pattern, index)) if index < len(turns) else say(_NO_MORE)
         self._journal.used.add((pattern, index))
-        text = turn.text.replace("{input}", input).replace("{result}", _latest_result(since))
+        text = _filled_in(turn, input=input, result=_latest_result(since))
         calls = tuple(
             ToolCall(id=f"call_{len(request.messages) + 1}_{n}", name=name, arguments=dict(arguments))
             for n, (name, arguments) in enumerate(turn.calls, start=1)
@@ -157,6 +181,14 @@ class ScriptedModel:
         usage = _usage(request, text)
         stop = StopReason.TOOL_USE if calls else StopReason.END_TURN
         return ModelResponse(model=request.model, text=text, tool_calls=calls, stop_reason=stop, usage=usage)
+
+    def _taken(self, turn: Turn | TurnFunction, request: ModelRequest, place: str) -> Turn:
+        taken = _taken(turn, request, place)
+        if self.strict and taken.is_checked:
+            for tool, arguments in taken.calls:
+                if problem := call_problem(request, tool, arguments):
+                    raise _does_not_fit(place, request, problem)
+        return taken
 
     def _starts_script(self, message: Message) -> bool:
         if message.role is not Role.USER:
@@ -192,10 +224,12 @@ def _taken(turn: Turn | TurnFunction, request: ModelRequest, place: str) -> Turn
     except ProviderError:  # a function that plays a failing provider
         raise
     except Exception as error:  # whatever a test's function raises, a retry would raise it again
-        why = f"{type(error).__name__}: {error}"
-        head = f"{place} of the script does not fit the request: {why}"
-        raise UnexpectedModelCall(f"{head}\n{shown_conversation(request)}") from error
+        raise _does_not_fit(place, request, f"{type(error).__name__}: {error}") from error
     return taken
+
+
+def _does_not_fit(place: str, request: ModelRequest, why: str) -> UnexpectedModelCall:
+    return UnexpectedModelCall(f"{place} of the script does not fit the request: {why}\n{shown_conversation(request)}")
 
 
 def _exhausted(
@@ -224,6 +258,26 @@ def _call_text(tool: str, arguments: Mapping[str, JsonValue]) -> str:
 
 def _place(pattern: str | None, index: int) -> str:
     return f"turn {index + 1}" if pattern is None else f"turn {index + 1} for {pattern!r}"
+
+
+_JSON_VALUE: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
+
+
+def _json(answer: BaseModel | JsonValue) -> str:
+    try:
+        value = answer.model_dump(mode="json", by_alias=True) if isinstance(answer, BaseModel) else answer
+        return json.dumps(_JSON_VALUE.validate_python(value), ensure_ascii=False, allow_nan=False)
+    except ValueError as error:  # of which pydantic's errors are a kind
+        problem = f"say(…) takes a text, a pydantic model or a JSON value, not {shown(answer)}"
+        raise ConfigurationError([problem]) from error
+
+
+def _filled_in(turn: Turn, **values: str) -> str:
+    """The text with each value in the place of its `{name}`."""
+    text = turn.text
+    for name, value in values.items():
+        text = text.replace(f"{{{name}}}", json.dumps(value, ensure_ascii=False)[1:-1] if turn.is_json else value)
+    return text
 
 
 def _latest_result(messages: Sequence[Message]) -> str:

@@ -15,7 +15,7 @@ from typing_extensions import ParamSpec, TypeVar
 
 from wakeful.authoring.lifespan import asked_type
 from wakeful.authoring.methods import MethodOf, bound, method_of, unbound_problem, unwrapped
-from wakeful.authoring.tool_checks import check_seconds, tool_kind, tool_metadata, tool_name
+from wakeful.authoring.tool_checks import check_seconds, tool_kind, tool_metadata, tool_name, warn_of_no_description
 from wakeful.authoring.tool_context import ToolContext
 from wakeful.authoring.tool_retries import DEFAULT_RETRY_DELAY_SECONDS, RetryOptions, ToolRetries
 from wakeful.authoring.tool_schema import argument_model, parameters_schema
@@ -134,6 +134,8 @@ def tool(
             raise ConfigurationError(problems)
         arguments, context_parameter, hint = argument_model(id, plain, context=ToolContext, is_method=bool(method))
         documented = docstring_parser.parse(inspect.getdoc(plain) or "")
+        if description is None and not (documented.description or "").strip():
+            warn_of_no_description(id, plain)
         descriptor = ToolDescriptor(
             id=id,
             name=id,

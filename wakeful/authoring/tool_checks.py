@@ -2,7 +2,8 @@
 
 import inspect
 import re
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
@@ -67,3 +68,13 @@ def tool_metadata(id: str, metadata: Mapping[str, Any] | None) -> dict[str, Json
     except ValidationError as error:
         problems = "; ".join(validation_problems(error))
         raise ConfigurationError([f"the metadata of tool {id!r} is not JSON: {problems}"]) from None
+
+
+def warn_of_no_description(id: str, function: Callable[..., Any]) -> None:
+    """Warn, at the function's own line, that the model reads no description of the tool."""
+    message = f"tool {id!r} has no description for the model to read: write a docstring, or pass description=…"
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:  # an object that can be called
+        warnings.warn(message, UserWarning, stacklevel=3)
+    else:
+        warnings.warn_explicit(message, UserWarning, code.co_filename, code.co_firstlineno)

@@ -2,12 +2,13 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any, get_origin, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, create_model
 from pydantic.errors import PydanticUserError
 
+from wakeful.authoring.lifespan import type_name
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.field_problems import shown
 
@@ -35,7 +36,8 @@ def argument_model(
         elif context in (hints[parameter.name], get_origin(hints[parameter.name])):
             context_parameter = parameter.name
         elif (other := _other_context(hints[parameter.name])) is not None:
-            remedy = f"a tool gets a {context.__name__}, so annotate it as {parameter.name}: {context.__name__}"
+            written = f"{context.__name__}{_of_type(hints[parameter.name])}"
+            remedy = f"a tool gets a {context.__name__}, so annotate it as {parameter.name}: {written}"
             problems.append(f"tool {tool_id!r}: parameter {parameter.name!r} is a {other}: {remedy}")
         else:
             default = ... if parameter.default is parameter.empty else parameter.default
@@ -65,13 +67,22 @@ def _type_hints(tool_id: str, function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _other_context(hint: object) -> str | None:
-    """The name of a context that gates or hooks get, and tools do not."""
+    """The name of a context that gates, hooks or the tools of pydantic-ai get, and tools do not."""
     kind = get_origin(hint) or hint
-    return kind.__name__ if isinstance(kind, type) and kind.__module__ in _OTHER_CONTEXTS else None
+    if not isinstance(kind, type):
+        return None
+    is_pydantic_ai = kind.__module__.partition(".")[0] == "pydantic_ai" and kind.__name__ == "RunContext"
+    return kind.__name__ if is_pydantic_ai or kind.__module__ in _OTHER_CONTEXTS else None
 
 
 _OTHER_CONTEXTS = ("wakeful.authoring.gate", "wakeful.authoring.hook_contexts")
 """The modules of the contexts of gates and hooks, which import the one of tools."""
+
+
+def _of_type(hint: object) -> str:
+    """`[Hotel]`, if a context is one of that type."""
+    arguments = get_args(hint)
+    return f"[{type_name(arguments[-1])}]" if arguments else ""
 
 
 def parameters_schema(arguments: type[BaseModel]) -> dict[str, JsonValue]:

@@ -18,6 +18,9 @@ SHOWN_VALUE = 60
 FEW_FIELDS = 12
 """A model with at most so many fields has them listed when one is unknown."""
 
+INSTEAD = "instead_of"
+"""The attribute of a model that says, by the name of a field that other frameworks have, what to write instead."""
+
 Path = tuple[str | int, ...]
 
 _CLEARER = {
@@ -98,15 +101,19 @@ def _problem(kind: type[BaseModel], detail: ErrorDetails, path: Path, missing: S
     around = f" in {dotted(inside)}" if inside else ""
     match detail["type"]:
         case "extra_forbidden":
-            return f"unknown field {name!r}{around}{_meant(name, missing, _fields_at(kind, inside))}"
+            return f"unknown field {name!r}{around}{_meant(kind, name, missing, inside)}"
         case "missing":
             return f"{name!r} is missing{around}"
         case _:
             return _of_value(kind, detail, path)
 
 
-def _meant(name: str, missing: Sequence[str], fields: Sequence[str]) -> str:
+def _meant(kind: type[BaseModel], name: str, missing: Sequence[str], inside: Path) -> str:
     """What the unknown field was meant to be: one that is missing rather than another."""
+    for model in _models_at(kind, inside):
+        if instead := getattr(model, INSTEAD, {}).get(name):
+            return f"; write {instead} instead"
+    fields = _fields_at(kind, inside)
     if meant := did_you_mean(name, missing) or did_you_mean(name, fields):
         return meant
     return f"; it has: {', '.join(fields)}" if 0 < len(fields) <= FEW_FIELDS else ""

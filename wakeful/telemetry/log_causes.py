@@ -30,8 +30,12 @@ def log_failure(
     extra: Mapping[str, object],
     level: int = logging.WARNING,
 ) -> None:
-    """Log a failure and its cause in one line; at the level `debug`, a second line has the traceback."""
-    logger.log(level, message, extra={**extra, "cause": cause_of(error)})
+    """Log a failure and its cause in one line; at the level `debug`, a second line has the traceback.
+
+    The cause is a field, and ends the message: a program that has not configured logging sees the message alone.
+    """
+    cause = cause_of(error)
+    logger.log(level, f"{message}: %s", cause, extra={**extra, "cause": cause})
     logger.debug("traceback: %s", message, extra=extra, exc_info=error)
 
 

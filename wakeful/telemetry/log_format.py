@@ -153,6 +153,8 @@ class _Line:
         fields = {key: value for key, value in vars(record).items() if _is_shown(key)}
         self.about = {name: fields.pop(name) for name in FIELDS if name in fields}
         self.own: dict[str, object] = {**fields, **_core_fields(record)}
+        if record.name == OWN and "cause" in fields:
+            self.message = self.message.removesuffix(f": {fields['cause']}")  # it has a field of its own
         self.is_foreign = record.name != OWN
         self.traceback = ""
         error = record.exc_info[1] if record.exc_info else None

@@ -2,18 +2,21 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, cast
+from types import NoneType, UnionType
+from typing import Any, Generic, Literal, Union, cast, get_args, get_origin
 
 from pydantic import JsonValue
 from typing_extensions import TypeVar
 
 from wakeful.authoring.gate import GateCall
-from wakeful.authoring.lifespan import D_co
+from wakeful.authoring.lifespan import D_co, type_name
 from wakeful.authoring.profiles import Profiles
 from wakeful.authoring.state import State, StateKey
 from wakeful.authoring.tool import Tool
 from wakeful.authoring.tool_context import ToolContext
 from wakeful.contract.decisions import DecisionAction, ToolCallResume
+from wakeful.contract.errors import ConfigurationError
+from wakeful.contract.field_problems import with_article
 from wakeful.contract.json_patch import patched
 from wakeful.contract.runs import RunIdentity, RunMode
 from wakeful.contract.state import StateView
@@ -81,7 +84,7 @@ def make_tool_context(
     Args:
         tool: the tool, or its name.
         arguments: those of the call, for a tool that reads them from its context or suspends.
-        deps: what the registry's lifespan would yield.
+        deps: what the registry's lifespan would yield; required for a tool that takes a `ToolContext[…]` of a type.
         state: the keys that the agent declares, with their values.
         profiles: such as `Profiles(SqliteProfileStore(), [key])`.
         resume_input: the decision that resumes the call, or only its action.
@@ -92,7 +95,12 @@ def make_tool_context(
         metadata: of the message that began the run.
         identity: of the run, instead of one with this user and tenant: see `make_identity`.
         cancelled: whether the run has cancelled the call, or a function that says so.
+
+    Raises:
+        ConfigurationError: the tool takes a value of the lifespan, and `deps` is missing.
     """
+    if isinstance(tool, Tool) and deps is None and not _takes_none(tool.deps_type):
+        raise ConfigurationError([f"tool {tool.name!r} takes {with_article(type_name(tool.deps_type))}: pass deps=…"])
     identity, recorded = identity or make_identity(user=user, tenant=tenant), Recorded()
     return RecordingToolContext(
         identity=identity,
@@ -164,6 +172,12 @@ CALL_ID = "1-1"
 
 def _name(tool: Tool | str) -> str:
     return tool.name if isinstance(tool, Tool) else tool
+
+
+def _takes_none(deps_type: object) -> bool:
+    if get_origin(deps_type) in (Union, UnionType):
+        return NoneType in get_args(deps_type)
+    return deps_type in (None, NoneType)
 
 
 def _resume(given: Resume | None) -> ToolCallResume | None:

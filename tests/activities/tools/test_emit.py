@@ -227,8 +227,8 @@ async def test_an_event_that_cannot_be_sent_is_dropped_with_a_warning(
     outcome = await run(input_of("search"), server)
     assert outcome.result.data == [True, True, True]
     assert server.signals == signals("found", (2, 3))
-    logged = [record.message for record in caplog.records if record.name == "wakeful"]
-    assert logged == ["task event dropped"]
+    logged = [record.msg for record in caplog.records if record.name == "wakeful"]
+    assert logged == ["task event dropped: %s"]
 
 
 @workflow.defn(name="TestOwner")

@@ -197,7 +197,7 @@ class Recording:
 script = ScriptedModel(
     [say("hello, {input}")],
     when={
-        "^add": [call("add", a=2, b=3), say("the sum is {result}")],
+        "^add": [call("add", a=2, b=3).unchecked(), say("the sum is {result}")],
         "^approve": [call("approve", what="launch"), say("approval gave {result}")],
         "^two approvals": [call("approve", what="launch") & call("approve", what="land"), say("{result}")],
         "^mixed": [call("echo", text="one") & call("approve", what="launch") & call("echo", text="three"), say("ok")],
@@ -206,8 +206,8 @@ script = ScriptedModel(
         "^explode stop_iteration": [call("explode", how="stop_iteration"), say("it said {result}")],
         "^explode silent": [call("explode", how="silent"), say("it said {result}")],
         "^explode unserialisable": [call("explode", how="unserialisable"), say("it said {result}")],
-        "^bad arguments": [call("add", a="many", c=1), say("it said {result}")],
-        "^unknown tool": [call("levitate"), say("it said {result}")],
+        "^bad arguments": [call("add", a="many", c=1).unchecked(), say("it said {result}")],
+        "^unknown tool": [call("levitate").unchecked(), say("it said {result}")],
         "^browse": [call("open_page", url="/home"), say("the page says {result}")],
         "^linger thread": [call("linger_in_a_thread", seconds=60), say("{result}")],
         "^linger idempotent": [call("linger_idempotent", seconds=60), say("{result}")],
