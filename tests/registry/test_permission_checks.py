@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from wakeful import Agent, ConfigurationError, PermissionPolicy, Plugin, Registry, Rule, tool
+from wakeful import Agent, Behavior, ConfigurationError, PermissionPolicy, Plugin, Registry, Rule, tool
 from wakeful.authoring.mcp_server import McpServer
 from wakeful.contract.permissions import BehaviorName
 from wakeful.contract.remote import Endpoint
@@ -31,8 +31,11 @@ class Bank(Plugin):
 GIT = McpServer(name="git", url="http://localhost:1/mcp")
 
 
-def policy(default: BehaviorName = "allow", **rules: BehaviorName) -> PermissionPolicy:
-    return PermissionPolicy(default_behavior=default, rules=[Rule(tool=t, behavior=b) for t, b in rules.items()])
+def policy(default: BehaviorName = "allow", **rules: str) -> PermissionPolicy:
+    """A policy with a rule for each tool or pattern, by name of its behavior."""
+    return PermissionPolicy(
+        default_behavior=default, rules=[Rule(tool=t, behavior=Behavior(b)) for t, b in rules.items()]
+    )
 
 
 def problems(*agents: Agent) -> tuple[str, ...]:
