@@ -68,7 +68,7 @@ async def test_the_inbox_shows_pending_decisions_and_its_commands_answer_them(
         f"wakeful approve {shlex.join(where)} {thread}/1-1",
         f"wakeful deny {shlex.join(where)} {thread}/1-1",
     ]
-    answered = await wakeful(*shlex.split(shown[row + 2])[1:], *where, address=address)
+    answered = await wakeful(*shlex.split(shown[row + 2])[1:], address=address)
     assert (answered.code, answered.out) == (0, f'approved  {thread}/1-1: approve(what="launch")\n')
     assert (await client.result(thread)).status_reason == "natural"
 

@@ -1,11 +1,12 @@
 """Permission rules without an effect: the registry refuses what looks misspelt, and a rule that another overrules."""
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from wakeful import Agent, Behavior, ConfigurationError, PermissionPolicy, Plugin, Registry, Rule, tool
+from wakeful import Agent, ConfigurationError, PermissionPolicy, Plugin, Registry, Rule, tool
 from wakeful.authoring.mcp_server import McpServer
 from wakeful.contract.permissions import BehaviorName
 from wakeful.contract.remote import Endpoint
@@ -31,11 +32,8 @@ class Bank(Plugin):
 GIT = McpServer(name="git", url="http://localhost:1/mcp")
 
 
-def policy(default: BehaviorName = "allow", **rules: str) -> PermissionPolicy:
-    """A policy with a rule for each tool or pattern, by name of its behavior."""
-    return PermissionPolicy(
-        default_behavior=default, rules=[Rule(tool=t, behavior=Behavior(b)) for t, b in rules.items()]
-    )
+def policy(rules: Mapping[str, BehaviorName], default: BehaviorName = "allow") -> PermissionPolicy:
+    return PermissionPolicy(default_behavior=default, rules=[Rule(tool=t, behavior=b) for t, b in rules.items()])
 
 
 def problems(*agents: Agent) -> tuple[str, ...]:
@@ -49,7 +47,7 @@ def problems(*agents: Agent) -> tuple[str, ...]:
 @pytest.mark.parametrize("rule", ["payy", "Pay", "payy(*)", 'payy(amount = "5")', "payy*", "[!p]ay"])
 @pytest.mark.parametrize("behavior", ["ask", "allow", "deny"])
 def test_a_rule_with_a_misspelt_tool_is_refused(rule: str, behavior: BehaviorName) -> None:
-    assert problems(Agent(id="clerk", tools=[pay], permissions=policy(**{rule: behavior}))) == (
+    assert problems(Agent(id="clerk", tools=[pay], permissions=policy({rule: behavior}))) == (
         f"agent 'clerk': permission rule {rule!r} matches no tool of the agent; it has: cancel_task, pay; "
         "did you mean 'pay'? If a front end brings the tool, write its name as a regular expression, /^…$/, "
         "which is not checked",
@@ -85,12 +83,12 @@ def test_rules_that_match_a_tool_or_may_match_one_of_an_mcp_server_are_accepted(
 ) -> None:
     with caplog.at_level(logging.WARNING, "wakeful"):
         payer = Agent(id="payer", tools=[pay])
-        assert problems(agent.model_copy(update={"permissions": policy(**{rule: "ask"})}), payer) == ()
+        assert problems(agent.model_copy(update={"permissions": policy({rule: "ask"})}), payer) == ()
     assert caplog.messages == []
 
 
 def test_a_glob_that_no_mcp_tool_can_match_is_checked_on_agents_with_mcp_servers_too() -> None:
-    (problem,) = problems(Agent(id="a", tools=[pay], mcp=[GIT], permissions=policy(**{"payy*": "ask"})))
+    (problem,) = problems(Agent(id="a", tools=[pay], mcp=[GIT], permissions=policy({"payy*": "ask"})))
     assert "did you mean 'pay'?" in problem
 
 
@@ -98,7 +96,7 @@ def test_a_glob_that_no_mcp_tool_can_match_is_checked_on_agents_with_mcp_servers
 def test_a_rule_that_may_be_meant_for_a_frontend_tool_is_accepted_with_a_warning(
     rule: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clerk = Agent(id="clerk", tools=[pay], permissions=policy(**{rule: "ask"}))
+    clerk = Agent(id="clerk", tools=[pay], permissions=policy({rule: "ask"}))
     with caplog.at_level(logging.WARNING, "wakeful"):
         assert problems(clerk, Agent(id="other", tools=[wire])) == ()
     assert caplog.messages == [
@@ -109,12 +107,12 @@ def test_a_rule_that_may_be_meant_for_a_frontend_tool_is_accepted_with_a_warning
 
 def test_what_tools_an_agent_of_another_service_has_is_not_asked() -> None:
     remote = Agent(id="remote", endpoint=Endpoint(url="http://localhost:1"), description="Elsewhere.")
-    assert problems(Agent(id="a", tools=[pay], delegates=["remote"], permissions=policy(pay="ask")), remote) == ()
+    assert problems(Agent(id="a", tools=[pay], delegates=["remote"], permissions=policy({"pay": "ask"})), remote) == ()
 
 
 @pytest.mark.parametrize(("allow", "ask"), [("*", "pay"), ("p*", "pay"), ("pay", 'pay(amount = "5")')])
 def test_a_rule_that_asks_about_what_another_allows_is_refused(allow: str, ask: str) -> None:
-    assert problems(Agent(id="clerk", tools=[pay], permissions=policy("ask", **{allow: "allow", ask: "ask"}))) == (
+    assert problems(Agent(id="clerk", tools=[pay], permissions=policy({allow: "allow", ask: "ask"}, "ask"))) == (
         f"agent 'clerk': permission rule 'ask {ask}' never applies, because 'allow {allow}' wins over it: remove the "
         'rule that allows; default_behavior="allow" allows what no rule matches',
     )
@@ -122,9 +120,9 @@ def test_a_rule_that_asks_about_what_another_allows_is_refused(allow: str, ask: 
 
 def test_a_rule_may_allow_some_of_what_another_asks_about_or_denies() -> None:
     for rules in (
-        policy("allow", pay="ask"),
-        policy("ask", **{'pay(amount = "5")': "allow", "pay": "ask"}),
-        policy("ask", **{"pay": "allow", "p*": "ask"}),
-        policy("ask", **{"*": "allow", "pay": "deny"}),
+        policy({"pay": "ask"}),
+        policy({'pay(amount = "5")': "allow", "pay": "ask"}, "ask"),
+        policy({"pay": "allow", "p*": "ask"}, "ask"),
+        policy({"*": "allow", "pay": "deny"}, "ask"),
     ):
         assert problems(Agent(id="clerk", tools=[pay], permissions=rules)) == ()
