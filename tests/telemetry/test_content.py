@@ -68,7 +68,7 @@ REGISTRY = Registry(
         "default": ScriptedModel(
             [
                 call("whisper", secret=CANARY) & call("shout", secret=CANARY) & call("crash", secret=CANARY),
-                call("whisper", wrong=CANARY),
+                call("whisper", wrong=CANARY).unchecked(),
                 call("agent_run_child", prompt=CANARY),
                 call("ask", secret=CANARY),
                 say(f"it is {CANARY}"),

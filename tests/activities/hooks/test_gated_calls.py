@@ -145,7 +145,9 @@ async def test_an_answer_has_the_gates_verdicts_on_its_calls() -> None:
 async def test_rules_come_before_gates_and_hide_tools_that_they_always_deny() -> None:
     """B-801, B-802."""
     rules = policy(pay=ASK, look=DENY)
-    response, model = await infer(call("pay", amount=1) & call("look", where="up"), permissions=rules, gates=[modest])
+    response, model = await infer(
+        call("pay", amount=1) & call("look", where="up").unchecked(), permissions=rules, gates=[modest]
+    )
     assert [tool.id for tool in model.requests[0].tools] == ["pay"]
     first, second = (response.verdicts[made.id] for made in response.tool_calls)
     assert (first.verdict, second.model_dump()) == (
@@ -159,7 +161,7 @@ async def test_a_run_and_its_thread_may_hide_tools_and_show_none_that_the_agent_
     run = [Rule(tool="look", behavior=ALLOW), Rule(tool="pay", behavior=DENY), Rule(tool="draw", behavior=DENY)]
     frontend = (FrontendTool(id="draw").descriptor(), FrontendTool(id="show").descriptor())
     response, model = await infer(
-        call("look", where="up"), permissions=policy(look=DENY), run=run, frontend_tools=frontend
+        call("look", where="up").unchecked(), permissions=policy(look=DENY), run=run, frontend_tools=frontend
     )
     assert [tool.id for tool in model.requests[0].tools] == ["show"]
     assert [verdict.verdict for verdict in response.verdicts.values()] == ["block"]
@@ -167,7 +169,7 @@ async def test_a_run_and_its_thread_may_hide_tools_and_show_none_that_the_agent_
 
 async def test_gates_see_calls_of_front_end_tools_and_of_unknown_tools() -> None:
     frontend = (FrontendTool(id="draw").descriptor(),)
-    await infer(call("draw", what="a cat") & call("fly"), gates=[modest], frontend_tools=frontend)
+    await infer(call("draw", what="a cat") & call("fly").unchecked(), gates=[modest], frontend_tools=frontend)
     assert [(made.tool_name, made.tool) for made in gated] == [("draw", frontend[0]), ("fly", None)]
 
 
