@@ -3,6 +3,8 @@
 All of it is type-checked, whether it runs or not (`test_snippet_types.py`).
 """
 
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +12,27 @@ import pytest
 
 from tests.docs.snippets import Snippet, of_page, snippets
 from tests.support.processes import ROOT
+from wakeful.connection import EmbeddedServer
+from wakeful.testing import fresh_namespace, runtimes
 
 SNIPPETS = snippets()
 PAGES = sorted({snippet.page for snippet in SNIPPETS if snippet.level is None})
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY", "TEMPORAL_ADDRESS", "TEMPORAL_NAMESPACE")
 
 
+@pytest.fixture
+def shared_server(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gives each program a namespace of its own on the session's server, where it would start a server."""
+
+    @contextlib.asynccontextmanager
+    async def in_a_namespace(**_: bool) -> AsyncIterator[EmbeddedServer]:
+        yield EmbeddedServer(await fresh_namespace(server.address), server.address, None)
+
+    monkeypatch.setattr(runtimes, "embedded_server", in_a_namespace)
+
+
 @pytest.mark.server
+@pytest.mark.usefixtures("shared_server")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_code_of_a_page_runs_and_prints_what_the_page_says(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
