@@ -133,7 +133,7 @@ def test_a_long_value_is_cut() -> None:
 
 
 class Team(BaseModel):
-    """A model of somebody else's with values of ours."""
+    """A model of another library with values of ours."""
 
     budget: Budget
     lead: Agent
