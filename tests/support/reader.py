@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import shlex
 import signal
 import socket
@@ -20,6 +21,8 @@ from wakeful.connection import temporal_command
 KEYS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY")
 SERVER, WEB_UI, _ = PORTS = ("7233", "8233", "9000")
 """The ports on the page; the reader takes free ones instead."""
+EXPORT = re.compile(r"export TEMPORAL_ADDRESS=\S+\n\s*")
+"""What `wakeful dev` prints in addition on a port that is not the default one."""
 READING = {"inbox", "show", "status", "curl"}
 """A person types these a moment after something has happened; the reader tries again until it has."""
 
@@ -91,7 +94,9 @@ class Reader:
         output = await self._running[name].enter_async_context(program)
         async with asyncio.timeout(BOUND_SECONDS):
             printed = [(await output.readline()).decode() for _ in command.prints.splitlines()]
-        assert command.has_printed(self._without_ports("".join(printed))), printed
+            if EXPORT.search("".join(printed)):
+                printed.append((await output.readline()).decode())
+        assert command.has_printed(self._without_ports(EXPORT.sub("", "".join(printed)))), printed
 
     @contextlib.asynccontextmanager
     async def _wakeful(self, *arguments: str) -> AsyncIterator[asyncio.StreamReader]:
@@ -141,7 +146,6 @@ class Reader:
         return line
 
     def _without_ports(self, text: str) -> str:
-        text = text.replace(f" --address 127.0.0.1:{self._ports[SERVER]}", "")  # the default one needs no option
         for shown, port in self._ports.items():
             text = text.replace(port, shown)
         return text
