@@ -130,7 +130,7 @@ class McpConnection:
             return tools
 
     async def call(self, request: ToolRequest, *, within: float) -> Answer:
-        """Call a tool. If this is cancelled, the server is told to cancel the call.
+        """Call a tool. If this is cancelled, this asks the server to cancel the call.
 
         Args:
             within: seconds that the connection may take, if there is none.

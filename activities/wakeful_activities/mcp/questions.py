@@ -24,7 +24,7 @@ class CallInFlight(Sent):
         self.question: asyncio.Future[ElicitedQuestion] = asyncio.get_running_loop().create_future()
         """What the server asked, if no earlier decision answers it."""
         self.is_over = asyncio.Event()
-        """The server was told that no answer will come."""
+        """The server has received the reply that no answer will come."""
 
 
 class Questions:
