@@ -4,7 +4,7 @@ import typing
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from wakeful import ConfigurationError, ResumeMode, ToolContext, ToolError, tool
 from wakeful.authoring.hook_requests import HookRequests
@@ -366,3 +366,21 @@ def test_a_checkpoint_is_a_copy_of_json() -> None:
 def test_what_is_no_checkpoint_is_refused(value: Any, error: type[Exception], problem: str) -> None:
     with pytest.raises(error, match=problem):
         context().checkpoint(value)
+
+
+class Payee(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+    name: str = Field(alias="full_name")
+
+
+@tool
+def pay_to(payee: Payee) -> str:
+    """Pay."""
+    return payee.name
+
+
+def test_arguments_have_the_names_of_the_schema_alone() -> None:
+    """A permission rule reads `payee.full_name`; a second name for the field would evade it."""
+    assert pay_to.parse({"payee": {"full_name": "ann"}}) == {"payee": Payee(full_name="ann")}
+    with pytest.raises(ToolError, match="full_name: Field required"):
+        pay_to.parse({"payee": {"name": "ann"}})

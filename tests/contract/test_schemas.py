@@ -1,5 +1,6 @@
 """The JSON schema check: its messages, its bounds, and that it agrees with the jsonschema library."""
 
+import time
 from itertools import pairwise
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import JsonValue
 
-from wakeful.contract.schemas import mismatch
+from wakeful.contract.schema_patterns import MAX_WORK, unusable_patterns
+from wakeful.contract.schemas import judged, mismatch
 
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 7, 1.0, 1.5, 0.0, 10**20, 1e300),
@@ -120,9 +122,111 @@ def test_with_pattern_properties_additional_properties_are_not_checked() -> None
     assert mismatch({"x-a": 1}, schema) is None
 
 
-@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a){2,}$", "a*a*a*a*a*b"])
-def test_a_pattern_that_could_backtrack_for_ever_is_ignored(pattern: str) -> None:
-    assert mismatch("a" * 60 + "c", {"pattern": pattern}) is None
+SLOW = ("^(a+)+$", "^(a|a){2,}$", "a*a*a*a*a*b", "(.|.)" * 40 + "!", "a?" * 61 + "a" * 62, ".?" * 40 + "\0")
+
+
+@pytest.mark.parametrize("pattern", SLOW)
+def test_a_pattern_that_makes_other_engines_backtrack_for_ever_is_matched(pattern: str) -> None:
+    assert mismatch("a" * 60 + "c", {"pattern": pattern}) is not None
+
+
+@pytest.mark.parametrize("pattern", SLOW)
+def test_for_older_runs_such_a_pattern_is_ignored_or_matched_in_linear_time(pattern: str) -> None:
+    found = mismatch("a" * 60 + "c", {"pattern": pattern}, linear=False)
+    assert (found is None) == (pattern in SLOW[:3])  # these were recognised before
+
+
+def test_older_runs_keep_what_pythons_engine_says_of_a_pattern_that_cannot_take_long() -> None:
+    line: JsonValue = {"pattern": "^[a-z]+$"}
+    assert mismatch("abc\n", line, linear=False) is None  # `$` matches before the last line break
+    assert mismatch("abc\n", line) is not None
+    assert mismatch("ab1", line, linear=False) == "\"ab1\" does not match '^[a-z]+$'"
+    assert mismatch("x", {"pattern": "["}, linear=False) is None
+    assert mismatch("a" * 1_000_000, {"pattern": "a*b"}, linear=False) is not None  # a million times a million steps
+
+
+@pytest.mark.parametrize("pattern", ["(?=a)b", r"(a)\1", "(?<!a)b", "(", "[a-z]{0,99}" * 30, "a{9999}"])
+@pytest.mark.parametrize("linear", [True, False])
+def test_a_pattern_that_the_engine_lacks_is_ignored(pattern: str, linear: bool) -> None:
+    assert mismatch("xyz" * 30, {"pattern": pattern}, linear=linear) is None
+    assert len(list(unusable_patterns({"items": {"pattern": pattern}}))) == 1
+
+
+def test_patterns_are_found_wherever_a_schema_has_them() -> None:
+    lacking: JsonValue = {"pattern": "(?=a)"}
+    schema: JsonValue = {
+        "properties": {"pattern": lacking, "properties": {"anyOf": [{"pattern": "(?=b)"}, {"pattern": "ok"}]}},
+        "patternProperties": {"(?=c)": True, "x": {}},
+        "const": {"pattern": "(?=not a schema)"},
+        "$defs": {"enum": {"pattern": "(?=d)"}, "again": lacking},
+    }
+    found = list(unusable_patterns(schema))
+    assert [problem.partition(" ")[0] for problem in found] == ["'(?=c)'", "'(?=a)'", "'(?=b)'", "'(?=d)'"]
+    many: JsonValue = {"anyOf": [{"pattern": rf"\w{{190}}{number}"} for number in range(1_000)]}
+    (problem,) = unusable_patterns(many)
+    assert problem == "its 4 patterns are too large together"
+
+
+def test_patterns_that_are_too_large_together_are_a_mismatch_before_they_are_compiled() -> None:
+    many: JsonValue = {"allOf": [{"pattern": rf"(\w{{190}}{number})?"} for number in range(1_000)]}
+    assert mismatch("x", many) == "this is too deep or too long to be checked"
+
+
+def _referring(count: int, below: JsonValue) -> JsonValue:
+    return {"anyOf": [{"$ref": "#/$defs/a"}] * count, "$defs": {"a": below}}
+
+
+def _nested(value: JsonValue, depth: int) -> JsonValue:
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+AB = "".join("ab"[number * number % 7 % 2] for number in range(20_000))
+LOOP: JsonValue = {"anyOf": [{"enum": [1]}, {"items": {"$ref": "#/$defs/a"}}]}
+HOSTILE: tuple[tuple[str, JsonValue, JsonValue], ...] = (
+    ("counted repetition", AB, {"pattern": "(?:[a-z]{0,9}){0,99}!"}),
+    ("large counts", AB, {"pattern": "[ab]*a[ab]{900}!"}),
+    ("unicode classes", "ä" * 20_000, {"pattern": r"(?:\w|ä){90}!"}),
+    ("many patterns", {f"p{n}": "ä" * 50 for n in range(999)}, {"additionalProperties": _referring(999, False)}),
+    ("patterns of properties", AB, {"allOf": [{"pattern": rf"^(?:\w{{1,{n}}})*$"} for n in range(1, 200)]}),
+    ("a long enum at every level", _nested("x" * 900_000, 60), {"$ref": "#/$defs/a", "$defs": {"a": LOOP}}),
+    ("many required names", {}, _referring(3_000, {"required": [f"n{n}" for n in range(20_000)]})),
+    ("many properties", {"q": 1}, _referring(3_000, {"properties": {f"n{n}": {} for n in range(20_000)}, "items": 1})),
+    ("many types", 1, _referring(3_000, {"type": ["string"] * 20_000})),
+    ("items that are alike", [{"a": n} for n in range(99_000)], _referring(99, {"uniqueItems": True, "maxItems": 0})),
+    ("long names", {"n" * 400_000: {str(n): [n] for n in range(20_000)}}, {"additionalProperties": {"items": False}}),
+    ("combinations of itself", 1, _referring(2, {"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]})),
+)
+
+
+@pytest.mark.parametrize(("value", "schema"), [case[1:] for case in HOSTILE], ids=[case[0] for case in HOSTILE])
+@pytest.mark.parametrize("linear", [True, False])
+def test_no_schema_and_no_value_take_much_longer_than_the_limit(
+    value: JsonValue, schema: JsonValue, linear: bool
+) -> None:
+    began = time.thread_time()
+    assert judged(value, schema, linear=linear).work < 2 * MAX_WORK
+    assert time.thread_time() - began < 3  # seconds; 0.3 on a quiet machine
+
+
+def test_the_work_grows_with_the_value_and_not_with_its_square() -> None:
+    schema: JsonValue = {
+        "items": {"properties": {"name": {"pattern": "^[a-z]{1,20}$"}, "kind": {"enum": ["x", "y"]}}, "minItems": 1}
+    }
+
+    def work(count: int) -> int:
+        values: JsonValue = [{"name": f"{'n' * (number % 9)}x", "kind": "y"} for number in range(count)]
+        found = judged(values, schema)
+        assert found.problem is None
+        return found.work
+
+    assert work(4_000) < 4.5 * work(1_000)
+
+
+def test_a_value_that_is_too_long_for_its_pattern_is_a_mismatch() -> None:
+    assert mismatch("a" * 1_000_000, {"pattern": "^[a-z]{1,99}$"}) == "this is too deep or too long to be checked"
+    assert mismatch("a" * 50, {"pattern": "^[a-z]{1,99}$"}) is None
 
 
 def test_the_check_of_a_recursive_schema_ends() -> None:

@@ -61,6 +61,7 @@ CARD = GuardRule(pattern=r"\b(\d{4})\d{12}\b", verdict="rewrite", replacement=r"
 LETTER = GuardRule(
     pattern=r"\w", verdict="rewrite", reason="no letters"
 )  # in Python, an accent is not a word character
+ENDLESS = GuardRule(pattern="b|(a+)+$", verdict="rewrite", reason="no such list")
 TEST = GuardRule(pattern="^test", verdict="allow")
 BOMB = GuardRule(pattern="(?i)bomb", reason="no bombs")
 
@@ -83,6 +84,7 @@ BOMB = GuardRule(pattern="(?i)bomb", reason="no bombs")
         ([LETTER], "\u0301", BlockText("no letters")),
         ([CARD], "x" * 200_000, AllowText()),
         ([TEST, no_bombs], "test" * 200_000 + "bomb", BlockText("no bombs")),
+        ([ENDLESS], "b" + "a" * 40 + "c", BlockText("no such list")),
     ],
 )
 async def test_checks_run_in_order_until_one_decides(checks: list[TextCheck], text: str, ruling: TextRuling) -> None:

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
 from pydantic import JsonValue
 
+from wakeful.authoring.json_schemas import value_problem
 from wakeful.contract.inference import ModelRequest
 from wakeful.contract.suggestions import did_you_mean
 from wakeful.contract.tools import ToolDescriptor
@@ -35,7 +34,7 @@ def _argument_problem(tool: ToolDescriptor, arguments: Mapping[str, JsonValue]) 
     optional = {name for name in known if not (isinstance(required, list) and name in required)}
     # A tool takes a null for an argument that was left out, which its schema does not say: models leave it out.
     given = {name: value for name, value in arguments.items() if value is not None or name not in optional}
-    error = best_match(Draft202012Validator(schema).iter_errors(given))
+    error = value_problem(given, schema)
     if error is None:
         return None
     path = error.json_path.removeprefix("$").removeprefix(".")

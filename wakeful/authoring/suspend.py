@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
 from pydantic import JsonValue
 
+from wakeful.authoring.json_schemas import schema_problem
 from wakeful.contract.choices import member_named
 from wakeful.contract.decisions import (
     Expiry,
@@ -123,7 +122,5 @@ def _check_seconds(name: str, seconds: float | None) -> None:
 def _check_schema(schema: JsonValue) -> None:
     if not isinstance(schema, dict | bool):
         raise ValueError(f"response_schema must be a JSON schema, not a {type(schema).__name__}")
-    try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as error:
-        raise ValueError(f"response_schema is not a valid JSON schema: {error.message}") from error
+    if (problem := schema_problem(schema)) is not None:
+        raise ValueError(f"response_schema is not a valid JSON schema: {problem}")

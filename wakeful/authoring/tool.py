@@ -24,6 +24,7 @@ from wakeful.contract.tools import (
     DEFAULT_HEARTBEAT_SECONDS,
     DEFAULT_QUEUE_SECONDS,
     DEFAULT_TIMEOUT_SECONDS,
+    FOREIGN_HEARTBEAT_SECONDS,
     Effects,
     ToolDescriptor,
     ToolKind,
@@ -49,7 +50,7 @@ def tool(
     idempotent: bool = False,
     read_only: bool = False,
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
-    heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
+    heartbeat_timeout: float | None = None,
     category: str | None = None,
     kind: ToolKind | ToolKindName | None = None,
     metadata: Mapping[str, JsonValue] | None = None,
@@ -70,7 +71,7 @@ def tool(
     idempotent: bool = False,
     read_only: bool = False,
     timeout: float = DEFAULT_TIMEOUT_SECONDS,
-    heartbeat_timeout: float = DEFAULT_HEARTBEAT_SECONDS,
+    heartbeat_timeout: float | None = None,
     category: str | None = None,
     kind: ToolKind | ToolKindName | None = None,
     metadata: Mapping[str, JsonValue] | None = None,
@@ -92,8 +93,9 @@ def tool(
         idempotent: the tool may run again after its worker was lost; it uses `ToolContext.idempotency_key`.
         read_only: the tool may run again after its worker was lost; it has no side effects.
         timeout: seconds that one attempt may take.
-        heartbeat_timeout: seconds without a heartbeat after which its worker counts as lost. With a `task_queue`, 0 is
-            for a program that does not heartbeat: its worker counts as lost after the `timeout`.
+        heartbeat_timeout: seconds without a heartbeat after which its worker counts as lost: 8, or 30 with a
+            `task_queue`. There, 0 is for a program that does not heartbeat: its worker counts as lost after the
+            `timeout`.
         category: a label for your own use, such as in gates.
         kind: what it does, for gates and hooks; by default they see what its name suggests.
         metadata: any JSON for your own use. Gates and hooks read it in the descriptor; the model never does.
@@ -118,13 +120,15 @@ def tool(
     effects = Effects.IDEMPOTENT if idempotent else Effects.READ_ONLY if read_only else Effects.ONCE
     types = (retry_on,) if isinstance(retry_on, type) else tuple(retry_on)
     retrying = RetryOptions(retries, types, retry_delay, effects, task_queue, local)
+    usual_heartbeat = DEFAULT_HEARTBEAT_SECONDS if task_queue is None else FOREIGN_HEARTBEAT_SECONDS
+    heartbeat = usual_heartbeat if heartbeat_timeout is None else heartbeat_timeout
 
     def make(function: Callable[..., Any]) -> Tool:
         method, plain = method_of(function), unwrapped(function)
         id = tool_name(plain, name)
         check_seconds(id, timeout=timeout, queue_timeout=queue_timeout)
-        if task_queue is None or heartbeat_timeout != 0:
-            check_seconds(id, heartbeat_timeout=heartbeat_timeout)
+        if task_queue is None or heartbeat != 0:
+            check_seconds(id, heartbeat_timeout=heartbeat)
         problems = [*retrying.problems(id)]
         if local and (not effects.may_repeat or task_queue is not None):
             problems.append(f"tool {id!r} is local: it must be read_only or idempotent, and cannot have a task_queue")
@@ -146,7 +150,7 @@ def tool(
             metadata=tool_metadata(id, metadata),
             effects=effects,
             timeout_seconds=timeout,
-            heartbeat_seconds=heartbeat_timeout,
+            heartbeat_seconds=heartbeat,
             task_queue=task_queue,
             queue_seconds=queue_timeout if task_queue is not None else None,
             retries=(retries or 0) if task_queue is not None else 0,
@@ -203,7 +207,8 @@ class Tool(Generic[F_co]):
             ToolError: an argument is missing, unknown or of the wrong type. The model reads the message.
         """
         try:
-            parsed = self.arguments.model_validate({} if arguments is None else arguments)
+            # By alias alone, as the schema and permission rules name fields: a model may have `populate_by_name`.
+            parsed = self.arguments.model_validate({} if arguments is None else arguments, by_alias=True, by_name=False)
         except ValidationError as error:
             problems = "; ".join(validation_problems(error))
             raise ToolError(problems, kind=ToolErrorKind.INVALID_ARGUMENTS) from error

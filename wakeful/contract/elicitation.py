@@ -19,6 +19,13 @@ class ElicitedQuestion(Wire):
     json_schema: Maybe[dict[str, JsonValue]] = None
     url: Maybe[str] = None
 
+    @property
+    def defaults(self) -> dict[str, JsonValue]:
+        """Those of the form's fields, which an accepted answer has where it leaves a field out."""
+        fields = (self.json_schema or {}).get("properties")
+        each = fields.items() if isinstance(fields, dict) else ()
+        return {name: field["default"] for name, field in each if isinstance(field, dict) and "default" in field}
+
 
 class ElicitedAnswer(Wire):
     """What the server gets as the answer."""
@@ -49,6 +56,8 @@ class Elicitation(Wire):
 
     def answered_with(self, answer: ElicitedAnswer) -> "Elicitation":
         """The same after this answer to the question."""
+        if answer.action == "accept" and answer.content is not None:
+            answer = answer.model_copy(update={"content": {**self.question.defaults, **answer.content}})
         answers = self.answers if self.key is None else {**self.answers, self.key: answer}
         answered = (*self.answered, AnsweredQuestion(question=self.question, answer=answer))
         return self.model_copy(update={"answers": answers, "answered": answered})

@@ -1,7 +1,7 @@
 """Match a text exactly, by glob or by regular expression.
 
-Globs and regular expressions run on the Rust regex engine in pydantic, in linear time: no pattern and no argument can
-make a worker hang. It has no look-around and no backreferences.
+Globs and regular expressions run in linear time, and a search that would take too much work is not made: no pattern and
+no argument can make a worker hang. There is no look-around and there are no backreferences.
 """
 
 import json
@@ -11,12 +11,15 @@ from enum import IntEnum
 from functools import cached_property
 
 from pydantic import JsonValue
-from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from wakeful.contract.errors import CallerError
+from wakeful.contract.linear_regex import LacksPattern, check_pattern, cost, is_match
 
 TEXT_LIMIT = 100_000
 """The longest text that is searched, in characters; whether a longer one matches is not known."""
+
+MAX_COST = 10_000_000
+"""What a search may take, in the unit of `linear_regex.cost`; whether a costlier one would match is not known."""
 
 
 class PatternError(CallerError, ValueError):
@@ -44,16 +47,15 @@ class TextMatcher:
 
     def __post_init__(self) -> None:
         if self.kind is not Kind.EXACT:
-            _ = self._engine
+            _ = self._expression
 
     def matches(self, value: str) -> bool | None:
         """Whether `value` matches; None if it is too long to search."""
         if self.kind is Kind.EXACT:
             return value == self.text
-        if len(value) > TEXT_LIMIT:
+        if len(value) > TEXT_LIMIT or cost(self._expression, value) > MAX_COST:
             return None
-        # The engine rejects lone surrogates, and a text that it rejects would slip through a rule that denies.
-        return self._engine.isinstance_python(value.encode(errors="replace").decode())
+        return is_match(self._expression, value)
 
     def covers(self, other: "TextMatcher") -> bool:
         """Whether it matches every text that `other` matches; False if the two do not show that it does."""
@@ -68,13 +70,13 @@ class TextMatcher:
         return self.matches(other.text) is True
 
     @cached_property
-    def _engine(self) -> SchemaValidator:
+    def _expression(self) -> str:
         expression = self.text if self.kind is Kind.REGEX else glob_expression(self.text)
         try:
-            return SchemaValidator(core_schema.str_schema(pattern=expression, regex_engine="rust-regex"))
-        except (SchemaError, UnicodeEncodeError) as error:
-            problem = str(error).rpartition("error: ")[2].rpartition("SchemaError: ")[2]
-            raise PatternError(f"{self.text!r} is not a regular expression: {problem}") from error
+            check_pattern(expression)
+        except LacksPattern as error:
+            raise PatternError(str(error)) from error
+        return expression
 
 
 def as_text(value: JsonValue) -> str:

@@ -15,6 +15,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from wakeful import ToolPattern, parse_pattern
+from wakeful.plugins.guardrails.rewriting import replaced
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,8 @@ TextCheck = Callable[[str], TextRuling | Awaitable[TextRuling | None] | None]
 class GuardRule(BaseModel):
     """A regular expression to search for in the text, and what to do if it matches.
 
-    The search runs in linear time, so the expression has no look-around and no backreferences. A rewrite uses Python's
-    own engine for the replacement, in which nested repetition such as `(a+)+` can take exponential time.
+    The search runs in linear time, so the expression has no look-around and no backreferences. A rewrite that takes
+    longer than five seconds, as nested repetition such as `(a+)+` can, blocks the text.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -71,7 +72,7 @@ class GuardRule(BaseModel):
             raise ValueError(f"{self.pattern!r} cannot be used for a rewrite: {error}") from error
         return self
 
-    def __call__(self, text: str) -> TextRuling | None:
+    async def __call__(self, text: str) -> TextRuling | None:
         # Fail closed: a text that is too long to search matches rules that block or rewrite, not those that allow.
         unsure = self.verdict != "allow"
         if not self._matcher.matches(_TOOL, {"text": text}, when_unsure=unsure):
@@ -82,7 +83,10 @@ class GuardRule(BaseModel):
             case "block":
                 return self._block
             case "rewrite":
-                new, count = re.subn(self.pattern, self.replacement, text)
+                try:
+                    new, count = await replaced(self.pattern, self.replacement, text)
+                except TimeoutError:
+                    return self._block
                 if count:
                     return RewriteText(new)
                 # The engines disagree: a match that cannot be replaced must not pass.
@@ -122,9 +126,7 @@ async def judge(text: str, checks: Sequence[TextCheck]) -> TextRuling:
 
 
 async def _ruling(check: TextCheck, text: str) -> TextRuling | None:
-    if isinstance(check, GuardRule):
-        return check(text)
-    if inspect.iscoroutinefunction(check):
+    if isinstance(check, GuardRule) or inspect.iscoroutinefunction(check):
         returned: TextRuling | Awaitable[TextRuling | None] | None = check(text)
     else:
         returned = await asyncio.to_thread(check, text)  # it may block
