@@ -27,6 +27,7 @@ from wakeful import (
 from wakeful.plugins.skills.frontmatter import FrontmatterError, split
 from wakeful.plugins.skills.packages import Skill, read_skills
 from wakeful.plugins.skills.plugin import CATALOGUE_BYTES
+from wakeful.plugins.skills.scripts import OUTPUT_LIMIT
 
 INVOICES = """\
 ---
@@ -70,6 +71,8 @@ def directory(tmp_path: Path) -> Path:
         "invoices/scripts/total.py": "import sys; print(sum(map(int, sys.argv[1:])))",
         "invoices/scripts/fail.sh": "#!/bin/sh\necho oh no >&2\nexit 3\n",
         "invoices/scripts/slow.py": "import time; print('x', flush=True); time.sleep(60)",
+        "invoices/scripts/endless.py": "while True: print('x' * 65_535)",
+        "invoices/scripts/long.py": "print('x' * 100_000)",
         "invoices/scripts/env.py": "import os; print(sorted(os.environ))",
         "greetings/SKILL.md": "---\nname: greetings\ndescription: Say hello.\n---\nBe kind.",
         "hidden/SKILL.md": "---\nname: hidden\ndescription: For people.\ndisable-model-invocation: true\n---\n",
@@ -354,7 +357,8 @@ async def test_scripts_are_processes_with_arguments(directory: Path, monkeypatch
         assert (await run(world, script))["error"]["code"] == "invalid_path"
     assert (await run(world, "nothing"))["error"] == {
         "code": "unknown_resource",
-        "message": "skill 'invoices' has no file 'nothing'; scripts of this skill: env.py, fail.sh, slow.py, total.py",
+        "message": "skill 'invoices' has no file 'nothing'; scripts of this skill: endless.py, env.py, fail.sh, "
+        "long.py, slow.py, total.py",
     }
     os.chmod(directory / "invoices/scripts/fail.sh", 0o644)
     assert "cannot be started" in (await run(world, "fail.sh"))["error"]["message"]
@@ -367,6 +371,17 @@ async def test_a_script_that_takes_too_long_is_killed(directory: Path) -> None:
             "code": "script_timeout",
             "message": "'slow.py' took longer than 0.5 s and was killed",
         }
+
+
+async def test_the_output_of_a_script_is_read_up_to_a_limit(directory: Path) -> None:
+    world = World(agent(Skills(directory), {"allow_scripts": True}))
+    await world.call_tool("skill", {"skill": "invoices"})
+    long = (await run(world, "long.py"))["stdout"]
+    assert long == f"{'x' * OUTPUT_LIMIT}\n[output truncated: it has 100,001 bytes]"
+    assert (await run(world, "endless.py"))["error"] == {
+        "code": "script_failed",
+        "message": "'endless.py' was killed: it wrote more than 16,777,216 bytes. Run it in a way that writes less.",
+    }
 
 
 async def test_a_model_activates_a_skill_and_uses_it(serving: Serving, directory: Path, thread_id: str) -> None:

@@ -32,6 +32,8 @@ RETRY = RetryPolicy(
     stream_idle_timeout_secs=1.5,
     first_token_timeout_secs=1.5,
 )
+UNHURRIED = RETRY.model_copy(update={"stream_idle_timeout_secs": 30.0, "first_token_timeout_secs": 30.0})
+"""For tests that count failed attempts: a provider that a busy machine delays must not add one."""
 
 
 class Sum(BaseModel):
@@ -151,7 +153,7 @@ def registry_for(port: int) -> Registry:
             usual,
             usual.model_copy(update={"id": f"{wire}-window", "context": ContextPolicy(max_context_tokens=20_000)}),
             usual.model_copy(update={"id": f"{wire}-typed", "output": Sum}),
-            usual.model_copy(update={"id": f"{wire}-backed", "fallbacks": (spare,)}),
+            usual.model_copy(update={"id": f"{wire}-backed", "fallbacks": (spare,), "retry": UNHURRIED}),
             usual.model_copy(update={"id": f"{wire}-patient", "retry": RetryPolicy()}),
         ]
     agents += [

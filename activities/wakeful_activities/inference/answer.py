@@ -1,34 +1,29 @@
 """Complete an answer: parse it as the agent's output type, and add what it cost."""
 
-import re
 from collections.abc import Callable, Sequence
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import best_match
 from pydantic import JsonValue
 from pydantic_core import from_json
-from temporalio.exceptions import ApplicationError
 
+from wakeful.authoring.json_schemas import value_problem
 from wakeful.context.tokens import message_tokens, request_tokens
 from wakeful.contract.agents import MAX_CALLS
 from wakeful.contract.base import json_bytes
 from wakeful.contract.budgets import Price
 from wakeful.contract.inference import ModelRequest, ModelResponse, OutputSpec
-from wakeful.contract.limits import depth_problem
-from wakeful.contract.messages import Message, Role
+from wakeful.contract.limits import ANSWER_BYTES, depth_problem
+from wakeful.contract.messages import Message, Role, ToolCall
 from wakeful.contract.runs import Usage
 from wakeful.contract.transcript import assistant_message
 from wakeful.loop.step.model_notes import CONTINUE
+from wakeful_activities.inference.stream_assembly import answer_too_large
 from wakeful_activities.results import in_unicode
 
 Check = Callable[[JsonValue], str | None]
 """What is wrong with a value that matches the schema; None if nothing is."""
 
-_FENCED = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL | re.IGNORECASE)
+_FENCE = "```"
 _MILLION = 1_000_000
-
-ANSWER_LIMIT = 1_000_000
-"""Bytes of an answer with its calls, verdicts and parsed output: a run's result repeats a part of it."""
 
 
 def with_output(
@@ -57,20 +52,21 @@ def recordable(response: ModelResponse) -> ModelResponse:
         ApplicationError: it is too large, which calling the model again would not change.
     """
     response = in_unicode(response)
-    deep = [call for call in response.tool_calls if depth_problem(call.arguments) is not None]
+    deep, flat = list[ToolCall](), list[ToolCall]()
+    for call in response.tool_calls:
+        (flat if depth_problem(call.arguments) is None else deep).append(call)
     if deep:
         response = response.model_copy(
             update={
-                "tool_calls": tuple(call for call in response.tool_calls if call not in deep),
+                "tool_calls": tuple(flat),
                 "incomplete_calls": (*response.incomplete_calls, *(call.name for call in deep)),
             }
         )
     if (dropped := len(response.tool_calls) - MAX_CALLS) > 0:
         kept = response.tool_calls[:MAX_CALLS]
         response = response.model_copy(update={"tool_calls": kept, "dropped_calls": response.dropped_calls + dropped})
-    if (size := json_bytes(response)) > ANSWER_LIMIT:
-        message = f"the model's answer has {size:,} bytes; at most {ANSWER_LIMIT:,} are accepted"
-        raise ApplicationError(message, type="AnswerTooLarge", non_retryable=True)
+    if (size := json_bytes(response)) > ANSWER_BYTES:
+        raise answer_too_large(f"{size:,} bytes; at most {ANSWER_BYTES:,} are accepted")
     return response
 
 
@@ -101,21 +97,30 @@ def priced(usage: Usage, price: Price | None) -> Usage:
     """The usage with its cost; unchanged if the model has no price, or the provider counted no tokens."""
     if price is None or (usage.prompt_tokens is None and usage.completion_tokens is None):
         return usage
-    cached = max(0, usage.cache_read_tokens or 0)
-    uncached = max(0, (usage.prompt_tokens or 0) - cached)
-    completion = max(0, usage.completion_tokens or 0)
-    cached_price = price.input if price.cached_input is None else price.cached_input
-    cost = (uncached * price.input + cached * cached_price + completion * price.output) / _MILLION
+    read, written = max(0, usage.cache_read_tokens or 0), max(0, usage.cache_creation_tokens or 0)
+    counts = (
+        (max(0, (usage.prompt_tokens or 0) - read - written), price.input),
+        (read, price.cached_input),
+        (written, price.cache_write),
+        (max(0, usage.completion_tokens or 0), price.output),
+    )
+    cost = sum(count * (price.input if each is None else each) for count, each in counts) / _MILLION
     return usage.model_copy(update={"cost": round(cost, 9)})
 
 
 def _parse(text: str, spec: OutputSpec) -> tuple[JsonValue, str | None]:
-    fenced = _FENCED.match(text)
     try:
-        value: JsonValue = from_json(fenced[1] if fenced else text, allow_inf_nan=False)
+        value: JsonValue = from_json(_unfenced(text), allow_inf_nan=False)
     except ValueError as error:
         return None, f"it is not JSON: {error}"
-    mismatch = best_match(Draft202012Validator(spec.json_schema).iter_errors(value))
+    mismatch = value_problem(value, spec.json_schema)
     if mismatch is None:
         return value, None
     return None, f"at {mismatch.json_path}: {mismatch.message}"
+
+
+def _unfenced(text: str) -> str:
+    """What a Markdown fence around all of the text holds, or the text. A regular expression would backtrack here."""
+    first, _, rest = text.strip().partition("\n")
+    is_fenced = first.rstrip().lower() in (_FENCE, f"{_FENCE}json") and rest.endswith(_FENCE)
+    return rest.removesuffix(_FENCE).strip() if is_fenced else text

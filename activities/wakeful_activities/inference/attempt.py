@@ -27,7 +27,7 @@ from wakeful_activities.user_code import contained
 D = TypeVar("D", StreamCheckpoint, Outage)
 
 CHECKPOINT_LIMIT = 400_000
-"""Characters of an answer that a heartbeat carries; a longer one is continued from there."""
+"""Bytes of an answer that a heartbeat carries; a longer one is continued from there."""
 
 
 class Stream:
@@ -126,7 +126,7 @@ async def call_provider(
         ProviderError: the call failed or was interrupted; `stream` has what arrived.
     """
     request = with_provider_ids(request.model_copy(update={"model": model.name}), model.provider)
-    with stream.telemetry.attempt(model, request, stream.earlier):
+    with stream.telemetry.attempt(model, request, stream.earlier, provider):
         text = stream.earlier.text if stream.earlier else ""
         continued = continuing(request, text)
         try:

@@ -1,14 +1,20 @@
-"""Assemble a streamed answer: parts go in; a checkpoint comes out at any time, and the complete answer at the end."""
+"""Assemble a streamed answer: parts go in; a checkpoint comes out at any time, and the complete answer at the end.
+
+Every streaming provider's parts pass here, also those of users' own providers, so the limits of an answer are judged
+here, with each part: a model that never stops fails its call at the limit, and not when the memory is full.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 from pydantic_core import from_json
+from temporalio.exceptions import ApplicationError
 
 from wakeful.contract import ids
 from wakeful.contract.agents import ModelBinding
 from wakeful.contract.inference import Interruption, ModelResponse, RecoveryPlan, StopReason
+from wakeful.contract.limits import ANSWER_BYTES, ANSWER_CALLS, ANSWER_PARTS
 from wakeful.contract.messages import ThinkingBlock, ToolCall
 from wakeful.contract.runs import Usage
 from wakeful.contract.streaming import (
@@ -24,6 +30,15 @@ from wakeful.contract.streaming import (
     TextPart,
     UsagePart,
 )
+
+_CALL_BYTES = 60
+"""What a call has in an answer besides its name and its arguments."""
+
+
+def answer_too_large(problem: str) -> ApplicationError:
+    """The error for an answer that history cannot hold. Calling the model again would not change it."""
+    advice = "set max_tokens in the model settings of the agent, or ask the model for a shorter answer"
+    return ApplicationError(f"the model's answer has {problem}; {advice}", type="AnswerTooLarge", non_retryable=True)
 
 
 @dataclass
@@ -58,10 +73,12 @@ class StreamAssembly:
         self._calls_before = earlier.calls_used if earlier else 0
         self._request_id: str | None = None
         self._text = [earlier.text] if earlier and earlier.text else []
-        self._size = self._size_before = sum(map(len, self._text))
+        self._size = self._size_before = sum(map(_bytes, self._text))
+        self._more_bytes = self._parts = 0
         self._reasoning: list[str] = []
         self._thinking: list[ThinkingBlock] = []
         self._calls: dict[int, _Call] = {}
+        self._open: list[_Call] = []
         self._used_before = earlier.usage if earlier else Usage()
         self._usage = Usage()
         before = earlier.interruptions if earlier else ()
@@ -79,30 +96,45 @@ class StreamAssembly:
 
     @property
     def size(self) -> int:
-        """About how many characters have arrived."""
-        return self._size
+        """About how many bytes have arrived."""
+        return self._size + self._more_bytes
 
     def add(self, part: StreamPart) -> None:
+        """Add what has arrived.
+
+        Raises:
+            ApplicationError: the answer is longer than any may be.
+        """
+        self._take(part)
+        self._parts += 1
+        if self.size > ANSWER_BYTES:
+            raise answer_too_large(f"more than {ANSWER_BYTES:,} bytes")
+        if len(self._calls) > ANSWER_CALLS:
+            raise answer_too_large(f"more than {ANSWER_CALLS:,} tool calls")
+        if self._parts > ANSWER_PARTS:
+            raise answer_too_large(f"more than {ANSWER_PARTS:,} parts")
+
+    def _take(self, part: StreamPart) -> None:
         match part:
             case StartPart(model=model, request_id=request_id):
                 self._model = model or self._model
                 self._request_id = request_id or self._request_id
             case TextPart(text=text):
-                self._text.append(text)
-                self._size += len(text)
+                self._append(self._text, text)
             case ReasoningPart(text=text, signature=signature):
-                self._reasoning.append(text)
-                self._size += len(text)
+                self._append(self._reasoning, text)
                 if signature is not None:
+                    self._more_bytes += _bytes(signature)
                     self._thinking.append(ThinkingBlock(thinking="".join(self._reasoning), signature=signature))
                     self._reasoning.clear()
             case CallStartPart(index=index, id=provider_id, name=name):
                 self._close_all()
                 id = ids.call_id(self._step_label, self._calls_before + len(self._calls) + 1)
-                self._calls[index] = _Call(id, provider_id, name, [])
+                self._calls[index] = call = _Call(id, provider_id, name, [])
+                self._open.append(call)
+                self._more_bytes += _CALL_BYTES + _bytes(name) + _bytes(provider_id)
             case CallArgumentsPart(index=index, text=text):
-                self._calls[index].arguments.append(text)
-                self._size += len(text)
+                self._append(self._calls[index].arguments, text)
             case CallEndPart(index=index):
                 self._calls[index].closed = True
             case UsagePart(usage=usage):
@@ -111,9 +143,15 @@ class StreamAssembly:
                 self._close_all()
                 self._stop = reason
 
+    def _append(self, texts: list[str], text: str) -> None:
+        if text:
+            texts.append(text)
+            self._size += _bytes(text)
+
     def _close_all(self) -> None:
-        for call in self._calls.values():
+        for call in self._open:
             call.closed = True
+        self._open.clear()
 
     @property
     def usage(self) -> Usage:
@@ -163,6 +201,10 @@ class StreamAssembly:
                 "request_id": self._request_id,
             }
         )
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
 def partial_response(arrived: StreamCheckpoint) -> ModelResponse:

@@ -23,11 +23,14 @@ from wakeful.authoring.mcp_server import McpServer
 from wakeful.authoring.secret_values import read_secret, without_secrets
 from wakeful.contract.elicitation import AnsweredQuestion, ElicitedQuestion
 from wakeful.contract.remote import Secret
+from wakeful.contract.schema_patterns import MAX_WORK
+from wakeful.contract.schemas import judged
+from wakeful.telemetry.pattern_warning import warn_of_patterns
 from wakeful_activities.mcp.failures import ConnectionLost, ServerAway, reason_of
 from wakeful_activities.mcp.http_transport import LOST, NEW_SESSION, NOT_SENT, http_transport
 from wakeful_activities.mcp.questions import CallInFlight, Questions
 from wakeful_activities.mcp.stdio_transport import LastWords, stdio_transport
-from wakeful_activities.mcp.streams import SENDING, watched
+from wakeful_activities.mcp.streams import SENDING, output_schema_of, watched
 
 STABLE_SECONDS = 10.0
 """A connection that lasted longer is opened again at once."""
@@ -76,6 +79,7 @@ class McpConnection:
         self._stop = asyncio.Event()
         self._closed = asyncio.Event()
         self._problem = "it has not answered yet"
+        self._last_words = LastWords()
         self._failures = 0
         self._retry_at = 0.0
         self._secrets: tuple[str, ...] = ()
@@ -125,6 +129,7 @@ class McpConnection:
             except Exception as error:
                 self._note(client, error)
                 raise ServerAway(self.server.name, f"it cannot list its tools: {self._clean(error)}") from None
+            warn_of_patterns([tool.input_schema for tool in tools], server=self.server.name)
             until = asyncio.get_running_loop().time() + self.server.refresh
             self._listed = _Listed(client, tools, until)
             return tools
@@ -144,11 +149,13 @@ class McpConnection:
         """
         client = await self.client(within=within)
         if self._listed is None or self._listed.client is not client:
-            await self.tools(within=within)  # the SDK needs the schemas to send a call, and to check its result
+            await self.tools(within=within)  # a call is sent, and its result checked, by the schemas
         call = await self._questions.begin(request.answered)
         before = SENDING.set(call)
         try:
-            return await self._send(client, request, call)
+            answer = await self._send(client, request, call)
+            self._check(request.tool, answer)
+            return answer
         except (MCPError, anyio.ClosedResourceError, anyio.BrokenResourceError) as error:
             raise self._translated(client, error, call) from None
         finally:
@@ -184,7 +191,8 @@ class McpConnection:
     async def _hold(self) -> None:
         """Open the connection, and hold it until it ends."""
         clock = asyncio.get_running_loop().time
-        began, ended, last_words = math.inf, asyncio.Event(), LastWords()
+        began, ended = math.inf, asyncio.Event()
+        last_words = self._last_words = LastWords()
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self.server.start_timeout):
@@ -194,9 +202,9 @@ class McpConnection:
                 _logger.info("connected to an MCP server", extra={"server": self.server.name})
                 await _first(ended, self._stop)
                 self._client = None
-            problem = "it closed the connection"
+            problem = last_words.problem or "it closed the connection"
         except (Exception, BaseExceptionGroup) as error:
-            problem = self._clean(error)
+            problem = last_words.problem or self._clean(error)
         finally:
             self._client = None
             self._settled.set()
@@ -215,7 +223,7 @@ class McpConnection:
             headers = {name: secrets[value] for name, value in server.headers.items()}
             if server.token is not None:
                 headers["Authorization"] = f"Bearer {secrets[server.token]}"
-            transport = http_transport(server.url, headers, call_seconds=server.timeout)
+            transport = http_transport(server.url, headers, call_seconds=server.timeout, last_words=last_words)
         else:
             env = {name: secrets[value] if isinstance(value, Secret) else value for name, value in server.env.items()}
             transport = stdio_transport(server.command, env, server.cwd, last_words=last_words, clean=self.clean)
@@ -279,10 +287,21 @@ class McpConnection:
                 answering.cancel()
                 await asyncio.wait({answering})  # the SDK tells the server, and gives up after 5 seconds
 
+    def _check(self, name: str, answer: Answer) -> None:
+        tool = next((tool for tool in self._listed.tools if tool.name == name), None) if self._listed else None
+        schema = None if tool is None else output_schema_of(tool)
+        if schema is None or not isinstance(answer, types.CallToolResult) or answer.is_error:
+            return
+        if answer.structured_content is None and "structured_content" not in answer.model_fields_set:
+            raise RuntimeError(f"Tool {name} has an output schema but did not return structured content")
+        found = judged(answer.structured_content, schema)
+        if found.problem is not None and found.work <= MAX_WORK:  # what is too long to be checked may be right
+            raise RuntimeError(f"Invalid structured content returned by tool {name}: {found.problem}")
+
     def _translated(self, client: Client, error: Exception, call: CallInFlight) -> Exception:
         """What an error of a call means."""
         self._note(client, error)
-        name, reason = self.server.name, self._clean(error)
+        name, reason = self.server.name, self._last_words.problem or self._clean(error)
         match getattr(error, "code", types.CONNECTION_CLOSED):
             case types.REQUEST_TIMEOUT:
                 return TimeoutError()

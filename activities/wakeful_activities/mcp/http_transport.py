@@ -13,6 +13,10 @@ import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
 
+from wakeful.contract.limits import MESSAGE_BYTES
+from wakeful_activities.bounded_http import IDENTITY, BoundedBody, TooLong, check_encoding
+from wakeful_activities.mcp.stdio_transport import LastWords
+
 NOT_SENT = -33_001
 """The code of a request that the server has not handled: it was not reached, or refused to handle it."""
 LOST = -33_002
@@ -22,8 +26,6 @@ NEW_SESSION = -33_003
 
 CONNECT_SECONDS = 10.0
 SHORTEST_READ_SECONDS = 300.0
-MAX_EVENT_BYTES = 16 * 1024 * 1024
-"""Of one event of an answer: pictures are in them."""
 
 _REFUSED = {
     401: (NEW_SESSION, "it refused the credentials (HTTP 401): check the token"),
@@ -37,7 +39,7 @@ _REFUSED = {
 
 @asynccontextmanager
 async def http_transport(
-    url: str, headers: Mapping[str, str], *, call_seconds: float
+    url: str, headers: Mapping[str, str], *, call_seconds: float, last_words: LastWords
 ) -> AsyncIterator[TransportStreams]:
     """A connection to the endpoint.
 
@@ -45,25 +47,31 @@ async def http_transport(
         call_seconds: how long a call may take, during which the server may be silent.
     """
     limits = httpx2.Timeout(CONNECT_SECONDS, read=max(SHORTEST_READ_SECONDS, 2 * call_seconds))
-    transport = _Reporting(httpx2.AsyncHTTPTransport())
+    # Our own limit ends an answer before the SDK's, which would not tell the reason.
+    transport = _Reporting(httpx2.AsyncHTTPTransport(), last_words)
     async with (
-        httpx2.AsyncClient(headers=dict(headers), timeout=limits, transport=transport) as client,
-        streamable_http_client(url, http_client=client, max_sse_event_size=MAX_EVENT_BYTES) as streams,
+        httpx2.AsyncClient(headers={**IDENTITY, **headers}, timeout=limits, transport=transport) as client,
+        streamable_http_client(url, http_client=client, max_sse_event_size=2 * MESSAGE_BYTES) as streams,
     ):
         yield streams
 
 
-class _Reporting(httpx2.AsyncBaseTransport):
-    """Answers a request that failed with a JSON-RPC error."""
+class _Body(BoundedBody, httpx2.AsyncByteStream):
+    pass
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
+
+class _Reporting(httpx2.AsyncBaseTransport):
+    """Answers a request that failed with a JSON-RPC error, and bounds what is read of any answer."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport, last_words: LastWords) -> None:
         self._inner = inner
+        self._last_words = last_words
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method != "POST":  # the SDK itself handles what these raise
-            return await self._inner.handle_async_request(request)
+            return await self._bounded(request)
         try:
-            response = await self._inner.handle_async_request(request)
+            response = await self._bounded(request)
             if response.headers.get("content-type", "").startswith("application/json"):
                 response = await _read(response)
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError) as error:
@@ -77,6 +85,21 @@ class _Reporting(httpx2.AsyncBaseTransport):
             await response.aclose()
             return _failed(NEW_SESSION, "it does not know the session: it was started again")
         return response
+
+    async def _bounded(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._inner.handle_async_request(request)
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        try:
+            check_encoding(response.headers)
+        except TooLong as error:
+            await response.stream.aclose()
+            raise httpx2.RemoteProtocolError(f"the answer is not read: {error}") from None
+        response.stream = _Body(response.stream, response.headers, self._failure)
+        return response
+
+    def _failure(self, problem: str) -> Exception:
+        self._last_words.problem = problem  # the SDK tells a call only that its stream has ended
+        return httpx2.RemoteProtocolError(problem)
 
     async def aclose(self) -> None:
         await self._inner.aclose()

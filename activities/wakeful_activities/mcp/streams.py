@@ -1,4 +1,8 @@
-"""The streams of a transport, watched: which calls were sent, and whether the connection has ended."""
+"""The streams of a transport, watched: which calls were sent, and whether the connection has ended.
+
+Schemas of results are moved out of the SDK's reach: it would check them with the jsonschema library, whose time the
+server chooses, by patterns that backtrack and definitions that refer to each other.
+"""
 
 import asyncio
 import contextvars
@@ -10,11 +14,20 @@ from typing import Self
 import anyio
 from mcp.client._transport import ReadStream, TransportStreams, WriteStream
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCRequest
+from mcp_types import JSONRPCRequest, JSONRPCResponse, Tool
+from pydantic import JsonValue
 
 CALL_METHOD = "tools/call"
 
+OUTPUT_SCHEMA = "wakeful/output_schema"
+"""Where in the metadata of a tool the schema of its results is."""
+
 Item = SessionMessage | Exception
+
+
+def output_schema_of(tool: Tool) -> JsonValue:
+    """The schema that the results of a tool must match; None if it has none."""
+    return (tool.meta or {}).get(OUTPUT_SCHEMA)
 
 
 class Sent:
@@ -49,7 +62,7 @@ class _Reading:
 
     async def receive(self) -> Item:
         try:
-            return await self._inner.receive()
+            return _without_output_schemas(await self._inner.receive())
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             self._ended.set()
             raise
@@ -101,3 +114,12 @@ class _Writing:
         self, _type: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _without_output_schemas(item: Item) -> Item:
+    if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
+        tools = item.message.result.get("tools")
+        for tool in tools if isinstance(tools, list) else ():
+            if isinstance(tool, dict) and isinstance(schema := tool.pop("outputSchema", None), dict):
+                tool["_meta"] = {**(tool.get("_meta") or {}), OUTPUT_SCHEMA: schema}
+    return item

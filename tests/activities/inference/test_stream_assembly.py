@@ -1,8 +1,11 @@
 """A streamed answer is assembled from its parts, over as many attempts as it takes."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from temporalio.exceptions import ApplicationError
 
 from wakeful.contract.agents import ModelBinding
 from wakeful.contract.inference import StopReason
@@ -117,3 +120,24 @@ def test_however_often_a_stream_is_interrupted_every_word_arrives_once(words: li
             earlier, done = assembly.checkpoint(1, broken="connection reset"), max(done, cut)
     last = assembled(*map(TextPart, words[done:]), StopPart(StopReason.END_TURN), earlier=earlier)
     assert last.response().text == "".join(words)
+
+
+@pytest.mark.parametrize(
+    ("endless", "problem"),
+    [
+        ([TextPart("é" * 1_000)], "more than 1,000,000 bytes"),
+        ([ReasoningPart("x" * 1_000, signature="y" * 1_000)], "more than 1,000,000 bytes"),
+        ([CallStartPart(0, "c", "add"), CallArgumentsPart(0, "1" * 1_000)], "more than 1,000,000 bytes"),
+        ([TextPart("")], "more than 1,000,000 parts"),
+    ],
+    ids=["text", "reasoning", "arguments", "nothing"],
+)
+def test_an_answer_that_never_ends_fails_at_the_limit(endless: list[StreamPart], problem: str) -> None:
+    with pytest.raises(ApplicationError, match=f"the model's answer has {problem}; set max_tokens") as raised:
+        assembled(*itertools.islice(itertools.cycle(endless), 1_000_001))
+    assert raised.value.non_retryable
+
+
+def test_an_answer_with_calls_without_end_fails_at_the_limit() -> None:
+    with pytest.raises(ApplicationError, match="the model's answer has more than 10,000 tool calls"):
+        assembled(*(CallStartPart(index, "", "a") for index in range(10_001)))

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,13 @@ async def test_secrets_are_read_by_the_worker_and_are_in_no_error_or_log(
     assert CANARY not in f"{away.value}{unknown.value}{caplog.text}"
 
 
+async def test_a_subprocess_inherits_no_secret_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DESK_TOKEN", CANARY)
+    async with connected(desk(command=(*desk().command, "--broken"))) as broken:
+        with pytest.raises(ServerAway, match="it wrote: no desk here, None"):
+            await broken.client(within=PATIENCE)
+
+
 async def test_a_program_that_does_not_exist_is_named() -> None:
     async with connected(McpServer(name="desk", command=["/no/such/program"])) as connection:
         with pytest.raises(ServerAway, match="No such file or directory '/no/such/program'"):
@@ -189,3 +197,42 @@ async def test_an_error_of_the_protocol_is_raised_as_it_is() -> None:
         stale = ToolRequest("book", {"where": "Rome"}, request_state="not yours")
         with pytest.raises(MCPError, match="requestState"):
             await connection.call(stale, within=PATIENCE)
+
+
+STRUCTURED = """
+import json, sys
+RESULTS = {"hangs": {"why": "a" * 60}, "fits": {"n": 1}, "differs": {"n": "x"}, "lacks": None}
+SCHEMAS = {"hangs": {"properties": {"why": {"pattern": "%s"}}}}
+NUMBERS = {"properties": {"n": {"type": "integer"}}}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    match asked["method"]:
+        case "initialize":
+            about = {"serverInfo": {"name": "s", "version": "1"}, "capabilities": {"tools": {}}}
+            result = {"protocolVersion": "2025-06-18", **about}
+        case "tools/list":
+            empty = {"type": "object"}
+            made = {name: {"type": "object", **SCHEMAS.get(name, NUMBERS)} for name in RESULTS}
+            result = {"tools": [{"name": n, "inputSchema": empty, "outputSchema": made[n]} for n in made]}
+        case _:
+            structured = RESULTS[asked["params"]["name"]]
+            result = {"content": [], **({} if structured is None else {"structuredContent": structured})}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+async def test_structured_results_are_checked_in_bounded_time() -> None:
+    program = STRUCTURED % (".?" * 40 + "!")
+    server = McpServer(name="structured", command=[sys.executable, "-c", program], probe=False)
+    async with connected(server) as connection:
+        fitting = await ask(connection, "fits")
+        assert isinstance(fitting, CallToolResult)
+        assert fitting.structured_content == {"n": 1}
+        with pytest.raises(RuntimeError, match=r"hangs: why: .* does not match"):
+            await ask(connection, "hangs")
+        with pytest.raises(RuntimeError, match='differs: n: "x" is not of type integer'):
+            await ask(connection, "differs")
+        with pytest.raises(RuntimeError, match="did not return structured content"):
+            await ask(connection, "lacks")

@@ -22,7 +22,7 @@ from wakeful import (
 )
 from wakeful.plugins.deferred_tools.plugin import PROMOTED, Promotion
 from wakeful.plugins.skills.packages import SCRIPTS, ResourceError, Skill, read_skills
-from wakeful.plugins.skills.scripts import run_script
+from wakeful.plugins.skills.scripts import TooMuchOutput, run_script
 
 ACTIVATE, LOAD, SCRIPT = "skill", "load_skill_resource", "skill_script"
 
@@ -173,6 +173,9 @@ class Skills(Plugin[SkillsSettings]):
         except TimeoutError:
             message = f"{script!r} took longer than {self.script_timeout:g} s and was killed"
             return ToolResult.error_with_code(SCRIPT, "script_timeout", message)
+        except TooMuchOutput as error:
+            message = f"{script!r} was killed: {error}. Run it in a way that writes less."
+            return ToolResult.error_with_code(SCRIPT, "script_failed", message)
         except OSError as error:
             return ToolResult.error_with_code(SCRIPT, "script_failed", f"{script!r} cannot be started: {error}")
         output: dict[str, JsonValue] = {"exit_code": ran.exit_code, "stdout": ran.stdout, "stderr": ran.stderr}

@@ -68,6 +68,7 @@ class AnthropicMessages(HttpProvider):
     models_path = "/v1/models"
     key_variable = "ANTHROPIC_API_KEY"
     url_variable = "ANTHROPIC_BASE_URL"
+    vendor = "anthropic"
 
     def _headers(self, key: str | None) -> dict[str, str]:
         return {"anthropic-version": ANTHROPIC_VERSION} | ({"x-api-key": key} if key else {})

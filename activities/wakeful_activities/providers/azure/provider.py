@@ -36,6 +36,7 @@ class _AzureResource(HttpProvider):
     key_variable = "AZURE_OPENAI_API_KEY"
     url_variable = "AZURE_OPENAI_ENDPOINT"
     version_variable = "OPENAI_API_VERSION"
+    gen_ai_provider = "azure.ai.openai"
 
     def __init__(
         self,

@@ -56,6 +56,7 @@ class OpenAIChat(HttpProvider):
     path = "/chat/completions"
     key_variable = "OPENAI_API_KEY"
     url_variable = "OPENAI_BASE_URL"
+    vendor = "openai"
 
     def _headers(self, key: str | None) -> dict[str, str]:
         return {"Authorization": f"Bearer {key}"} if key else {}

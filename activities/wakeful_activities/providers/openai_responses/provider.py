@@ -54,6 +54,7 @@ class OpenAIResponses(HttpProvider):
     path = "/responses"
     key_variable = "OPENAI_API_KEY"
     url_variable = "OPENAI_BASE_URL"
+    vendor = "openai"
 
     def _headers(self, key: str | None) -> dict[str, str]:
         return {"Authorization": f"Bearer {key}"} if key else {}

@@ -3,6 +3,8 @@
 import contextlib
 from collections.abc import AsyncGenerator, Iterator
 
+import httpx
+import httpx2
 from pydantic_ai import messages as ai
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.models import Model, StreamedResponse
@@ -11,6 +13,7 @@ from pydantic_ai.models.function import FunctionModel
 from wakeful.contract.errors import RETRY_MAY_HELP, ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest
 from wakeful.contract.streaming import StartPart, StopPart, StreamPart, UsagePart
+from wakeful_activities.bounded_http import IDENTITY, BoundedBody, TooLong, bound_response, check_encoding
 from wakeful_activities.providers.pydantic_ai.answers import AnswerReader, is_cut_off, stop_reason, used
 from wakeful_activities.providers.pydantic_ai.failures import TRANSLATED, endpoint_of, translated
 from wakeful_activities.providers.pydantic_ai.requests import AIRequest, ai_request
@@ -28,6 +31,7 @@ async def answer_parts(
     Raises:
         ProviderError: the call failed, or the answer is not complete.
     """
+    _bound_client(model)
     endpoint, opened = endpoint_of(model), None
     reader = AnswerReader(endpoint)
     try:
@@ -46,6 +50,29 @@ async def answer_parts(
         raise translated(error, endpoint, has_begun=reader.has_begun) from None
     for part in (*reader.finish(), *_usage(response), StopPart(stop)):
         yield part
+
+
+def _bound_client(model: Model) -> None:
+    """Bound what the HTTP client of a model reads, unless the user has made the client: the SDKs read lines whole."""
+    client = getattr(model.provider, "_own_http_client", None)
+    hook = {httpx.AsyncClient: bound_response, httpx2.AsyncClient: _bound_response}.get(type(client))
+    if client is None or hook is None or hook in client.event_hooks["response"]:
+        return
+    client.headers.update(IDENTITY)
+    client.event_hooks = {**client.event_hooks, "response": [*client.event_hooks["response"], hook]}
+
+
+class _Body(BoundedBody, httpx2.AsyncByteStream):
+    pass
+
+
+async def _bound_response(response: httpx2.Response) -> None:
+    try:
+        check_encoding(response.headers)
+    except TooLong as error:
+        raise httpx2.RemoteProtocolError(f"the answer is not read: {error}") from None
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    response.stream = _Body(response.stream, response.headers, httpx2.RemoteProtocolError)
 
 
 async def _open(model: Model, request: ModelRequest, stack: contextlib.AsyncExitStack) -> Opened:

@@ -16,6 +16,7 @@ from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_core import to_json
 
 from wakeful.contract.errors import RETRY_MAY_HELP, ProviderError, ProviderErrorKind
+from wakeful_activities.bounded_http import TooLong
 from wakeful_activities.providers.shared.failures import (
     ADVICE,
     CHECK_BILLING,
@@ -25,6 +26,7 @@ from wakeful_activities.providers.shared.failures import (
     content_filtered,
     error_message,
     kind_of,
+    too_long,
 )
 
 TRANSLATED = (
@@ -78,6 +80,8 @@ def translated(error: Exception, endpoint: Endpoint, *, has_begun: bool) -> Prov
         return next((each for each in failures if each.kind.transient), failures[-1])
     if isinstance(error, ai.ContentFilterError):
         return content_filtered(endpoint)
+    if (too_much := _too_long(error)) is not None:
+        return too_long(endpoint, str(too_much))
     kind, status = _kind(error, has_begun=has_begun), getattr(error, "status_code", None)
     advice = CHECK_BILLING if isinstance(error, ai.ModelQuotaExceededError) else ADVICE.get(kind, RETRY_MAY_HELP)
     answered = f"answered {status}" if isinstance(status, int) else f"failed ({type(error).__name__})"
@@ -90,6 +94,13 @@ def translated(error: Exception, endpoint: Endpoint, *, has_begun: bool) -> Prov
         cause=_cause(error, kind, status) if has_begun and kind.transient else None,
         status=status,
     )
+
+
+def _too_long(error: BaseException | None) -> TooLong | None:
+    """Why the answer was not read to its end, if that is what the SDK calls an error of the connection."""
+    while error is not None and not isinstance(error, TooLong):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _known(group: ai.FallbackExceptionGroup) -> list[Exception]:

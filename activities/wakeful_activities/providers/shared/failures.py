@@ -42,10 +42,10 @@ class Endpoint:
         return repr(text if len(text) <= limit else f"{text[:limit]}…")
 
 
-def status_error(endpoint: Endpoint, response: httpx.Response) -> ProviderError:
-    """The error for a response with an error status."""
-    body = _parse_error(response.text)
-    kind, advice = _classify(response.status_code, response.text, body)
+def status_error(endpoint: Endpoint, response: httpx.Response, text: str) -> ProviderError:
+    """The error for a response with an error status, whose body begins with `text`."""
+    body = _parse_error(text)
+    kind, advice = _classify(response.status_code, text, body)
     quoted = f": {endpoint.quote(body.message, body.limit)}" if body.message else ""
     id = request_id(response.headers)
     request = f" (request id {endpoint.quote(id)})" if id else ""
@@ -109,6 +109,13 @@ def malformed_body(endpoint: Endpoint, problem: str, body: str) -> ProviderError
     advice = f"{RETRY_MAY_HELP}; if this persists, check that the base URL is the API's and no proxy answers for it"
     message = f"{endpoint} sent something that is not an answer ({problem}), beginning {excerpt}; {advice}"
     return ProviderError(ProviderErrorKind.PROVIDER, message)
+
+
+def too_long(endpoint: Endpoint, problem: str) -> ProviderError:
+    """The error for an answer that was not read to its end, because it exceeds a limit of what is read."""
+    advice = f"{RETRY_MAY_HELP}; if this persists, check that the base URL is the API's and no proxy answers for it"
+    message = f"{endpoint} sent an answer that is not read further: {problem}; {advice}"
+    return ProviderError(ProviderErrorKind.PROVIDER, message, cause="endless answer")
 
 
 def content_filtered(endpoint: Endpoint) -> ProviderError:

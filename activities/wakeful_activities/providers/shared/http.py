@@ -6,6 +6,7 @@ and assembles the parts of the answer; `failures` translates what goes wrong in 
 
 import asyncio
 import contextlib
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -17,7 +18,9 @@ from pydantic import JsonValue
 
 from wakeful.contract.errors import ConfigurationError, ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest
+from wakeful.contract.limits import ERROR_BYTES, MESSAGE_BYTES, RESPONSE_BYTES
 from wakeful.contract.streaming import StreamPart
+from wakeful_activities.bounded_http import IDENTITY, TooLong, check_encoding, up_to
 from wakeful_activities.providers.shared.failures import (
     Endpoint,
     connection_error,
@@ -25,9 +28,10 @@ from wakeful_activities.providers.shared.failures import (
     malformed_event,
     request_id,
     status_error,
+    too_long,
 )
 from wakeful_activities.providers.shared.reading import Reader
-from wakeful_activities.providers.shared.sse import SseDecoder, SseError
+from wakeful_activities.providers.shared.sse import EventTooLong, SseDecoder, SseError
 from wakeful_activities.providers.shared.writing import Json
 
 CONNECT_SECONDS = 10.0
@@ -55,6 +59,8 @@ class HttpProvider(ABC):
     """Where the API lists its models."""
     key_variable: ClassVar[str]
     url_variable: ClassVar[str]
+    vendor: ClassVar[str]
+    """The vendor, by its name in OpenTelemetry's GenAI conventions."""
 
     def __init__(
         self,
@@ -86,6 +92,11 @@ class HttpProvider(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(host={self._host!r})"
+
+    @property
+    def gen_ai_provider(self) -> str | None:
+        """What telemetry calls it, if its vendor serves the API: at another address, only you know who does."""
+        return self.vendor if self._is_home else None
 
     @property
     def _is_home(self) -> bool:
@@ -167,16 +178,20 @@ class HttpProvider(ABC):
     async def _get(self, path: str, endpoint: Endpoint) -> JsonValue:
         """What the API returns for a path; None if it has no such path."""
         url = self._url.copy_with(path=self._url.path.removesuffix(self.path) + path)
+        headers = {**self._headers(endpoint.api_key), **IDENTITY}
+        request = self._client.build_request("GET", url, headers=headers, timeout=CONNECT_SECONDS)
         try:
-            response = await self._client.get(url, headers=self._headers(endpoint.api_key), timeout=CONNECT_SECONDS)
-        except httpx.RequestError as error:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                response = await self._client.send(request, stream=True)
+                content = await _content(response, endpoint, MESSAGE_BYTES)
+        except (httpx.RequestError, TimeoutError) as error:
             raise connection_error(endpoint, error, timeout=CONNECT_SECONDS) from error
         if response.status_code == httpx.codes.NOT_FOUND:
             return None
         if not response.is_success:
-            raise status_error(endpoint, response)
+            raise status_error(endpoint, response, content.decode(errors="replace"))
         try:
-            answer: JsonValue = response.json()
+            answer: JsonValue = json.loads(content)
         except ValueError:  # a proxy's page
             return None
         return answer
@@ -186,19 +201,18 @@ class HttpProvider(ABC):
             "POST",
             self._url_for(endpoint.model),
             json=payload,
-            headers=self._headers(endpoint.api_key),
+            headers={**self._headers(endpoint.api_key), **IDENTITY},
             timeout=httpx.Timeout(self._timeout, connect=min(self._timeout, CONNECT_SECONDS)),
         )
         try:
             # httpx limits each read; only the deadline ends an answer that trickles.
             async with asyncio.timeout_at(deadline):
                 response = await self._client.send(request, stream=True, follow_redirects=False)
-                if not response.is_success:
-                    await response.aread()
+                content = b"" if response.is_success else await _content(response, endpoint, ERROR_BYTES)
         except (httpx.RequestError, TimeoutError) as error:
             raise connection_error(endpoint, error, timeout=self._timeout) from error
         if not response.is_success:
-            raise status_error(endpoint, response)
+            raise status_error(endpoint, response, content.decode(errors="replace"))
         return response
 
     @abstractmethod
@@ -212,11 +226,27 @@ class HttpProvider(ABC):
     def _reader(self, endpoint: Endpoint, request_id: str | None) -> Reader: ...
 
 
+async def _content(response: httpx.Response, endpoint: Endpoint, limit: int) -> bytes:
+    """The first bytes of a response, which is closed."""
+    try:
+        check_encoding(response.headers)
+        return await up_to(limit, response.aiter_bytes())
+    except TooLong as error:
+        raise too_long(endpoint, str(error)) from None
+    finally:
+        await response.aclose()
+
+
 class _IncomingBody:
     """The body of a response while it arrives: events, or JSON from a server that does not stream."""
 
     def __init__(self, response: httpx.Response, endpoint: Endpoint, *, timeout: float, deadline: float) -> None:
+        try:
+            check_encoding(response.headers)
+        except TooLong as error:
+            raise too_long(endpoint, str(error)) from None
         self._chunks = response.aiter_bytes()
+        self._size = 0
         self._is_streamed = response.headers.get("content-type", "").lower().startswith("text/event-stream")
         self._endpoint = endpoint
         self._timeout = timeout
@@ -234,6 +264,9 @@ class _IncomingBody:
         except (httpx.RequestError, TimeoutError) as error:
             raise interrupted(self._endpoint, error, timeout=self._timeout) from error
         self.is_over = not chunk
+        self._size += len(chunk)
+        if self._size > (limit := RESPONSE_BYTES if self._is_streamed else MESSAGE_BYTES):
+            raise too_long(self._endpoint, f"it has more than {limit:,} bytes")
         return chunk
 
     def parts(self, reader: Reader, chunk: bytes) -> Iterator[StreamPart]:
@@ -243,6 +276,8 @@ class _IncomingBody:
                 for event in self._decoder.end() if self.is_over else self._decoder.feed(chunk):
                     if not reader.is_done:
                         yield from reader.read_event(event)
+            except EventTooLong as error:
+                raise too_long(self._endpoint, str(error)) from None
             except SseError as error:
                 raise malformed_event(self._endpoint, str(error), chunk.decode(errors="replace")) from error
         else:

@@ -7,8 +7,7 @@ it, because some servers do not send one.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-EVENT_LIMIT = 16 * 1024 * 1024
-"""Bytes of one event: many times the longest answer, so that a broken server cannot fill the memory."""
+from wakeful.contract.limits import MESSAGE_BYTES
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -22,10 +21,14 @@ class SseError(ValueError):
     """The bytes are not a stream of events."""
 
 
+class EventTooLong(SseError):
+    """One event exceeds the limit."""
+
+
 class SseDecoder:
     """Feed it bytes as they arrive; it yields each event with its last byte."""
 
-    def __init__(self, limit: int = EVENT_LIMIT) -> None:
+    def __init__(self, limit: int = MESSAGE_BYTES) -> None:
         self._limit = limit
         self._size = 0
         self._line: list[bytes] = []
@@ -47,7 +50,7 @@ class SseDecoder:
             self._line.append(piece)
             self._size += len(piece)
             if self._size > self._limit:
-                raise SseError(f"an event is longer than {self._limit:,} bytes")
+                raise EventTooLong(f"one event has more than {self._limit:,} bytes")
             if piece.endswith((b"\r", b"\n")):
                 yield from self._take_line()
         self._follows_cr = self._follows_cr or chunk.endswith(b"\r")

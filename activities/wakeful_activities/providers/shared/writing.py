@@ -13,11 +13,9 @@ from wakeful.context.rejected import block_note
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest, OutputSpec
 from wakeful.contract.messages import (
-    AudioBlock,
     Base64Source,
     ContentBlock,
     DocumentBlock,
-    ImageBlock,
     MediaSource,
     Message,
     Role,
@@ -25,7 +23,6 @@ from wakeful.contract.messages import (
     ThinkingBlock,
     ToolCall,
     UrlSource,
-    VideoBlock,
 )
 from wakeful.contract.model_settings import ReasoningBudget, ReasoningEffort
 from wakeful.contract.tools import ToolDescriptor
@@ -67,7 +64,7 @@ def left_out(block: ContentBlock, problem: str = "you cannot read it here") -> s
 
 def has_media(message: Message) -> bool:
     """Whether a tool's result has pictures, documents or audio beside its text."""
-    return any(isinstance(block, ImageBlock | DocumentBlock | AudioBlock | VideoBlock) for block in message.content)
+    return bool(message.media)
 
 
 def numbered(request: ModelRequest, api: str) -> Iterator[tuple[Message, MessageRef]]:

@@ -67,7 +67,7 @@ def test_events_before_a_malformed_line_are_not_lost() -> None:
 
 @pytest.mark.parametrize("chunk", [b"x", b"data: xxxxxxxx\n"])
 def test_an_endless_event_is_rejected_before_it_fills_the_memory(chunk: bytes) -> None:
-    with pytest.raises(SseError, match="an event is longer than 1,000 bytes"):
+    with pytest.raises(SseError, match="one event has more than 1,000 bytes"):
         decoded(*[chunk] * 1_001)
 
 
