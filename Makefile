@@ -38,6 +38,7 @@ check: $(BIN)/.ready  ## Format, lint, types, import layers and documentation.
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -m check tests/docs  # after mypy, which leaves it a cache
 	$(MAKE) --no-print-directory docs
 
 docs: export NO_MKDOCS_2_WARNING = 1
@@ -52,9 +53,9 @@ faults: export WAKEFUL_HISTORIES ?= 10000
 faults: export WAKEFUL_BUDGET_TREES ?= 1000
 faults: export WAKEFUL_READER_RUNS ?= 200
 faults: export WAKEFUL_EVENT_ORDER_RUNS ?= 20
-faults: $(BIN)/.ready  ## Run the long runs under faults and more random histories (shorter: WAKEFUL_FAULT_TREES=40 WAKEFUL_FAULT_KILLS=5 WAKEFUL_MIXED_SECONDS=10).
-	$(BIN)/python -m pytest -q -n 2 tests/loop/machine/test_properties.py tests/loop/subagents/test_budgets.py tests/history/test_random_threads.py
-	$(BIN)/python -m pytest -q tests/workflows/test_event_order.py
+faults: $(BIN)/.ready  ## Run the long runs under faults and more random histories (shorter: WAKEFUL_FAULT_TREES=40 WAKEFUL_FAULT_KILLS=5 WAKEFUL_MIXED_SECONDS=10 WAKEFUL_BUSY_SECONDS=30).
+	$(BIN)/python -m pytest -q -n 2 -o time_limit=3600 tests/loop/machine/test_properties.py tests/loop/subagents/test_budgets.py tests/history/test_random_threads.py
+	$(BIN)/python -m pytest -q -o time_limit=3600 tests/workflows/test_event_order.py
 	$(BIN)/python -m pytest -s -m faults
 
 simulate: $(BIN)/.ready  ## Run random schedules on a simulated Temporal (SCHEDULES=10000), or explain one (SEED=17).

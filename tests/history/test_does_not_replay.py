@@ -1,7 +1,9 @@
 """A reader whose code does not replay a history says so, and where; then a worker is asked."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from datetime import timedelta
 
 import pytest
@@ -41,6 +43,20 @@ class Faulty(AgentRun):
     @workflow.run
     async def run(self, request: RawValue = NO_REQUEST) -> RunResult:
         raise ValueError("no such format")
+
+
+@workflow.defn(name=names.WORKFLOW, sandboxed=False)
+class SlowAtFirst(AgentRun):
+    """Takes longer than the SDK allows the first time, as on a machine that is busy for a while."""
+
+    begun = 0
+
+    @workflow.run
+    async def run(self, request: RawValue = NO_REQUEST) -> RunResult:
+        SlowAtFirst.begun += 1
+        if SlowAtFirst.begun == 1:
+            threading.Event().wait(2.5)
+        return await super().run(request)
 
 
 @pytest.fixture
@@ -92,6 +108,22 @@ async def test_a_snapshot_in_a_format_that_is_not_known_does_not_replay(
         with pytest.raises(DoesNotReplay, match="a snapshot of another version"):
             await reader.read(thread_id)
     assert (await reader.read(thread_id)).status.status is RunStatus.DONE
+
+
+async def test_a_replay_that_a_busy_machine_made_too_slow_is_repeated(
+    client: Client, temporal: TemporalClient, thread_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.run("tester", "add", thread_id=thread_id)
+    keeper = Keeper()
+    monkeypatch.setattr("wakeful.history.replayed_execution.Keeper", lambda: keeper)
+    SlowAtFirst.begun = 0
+    async with aclosing(HistoryReader(temporal, workflows=[SlowAtFirst, ToolTask])) as busy:
+        read = await busy.query(thread_id, names.QUERY_STATUS, StatusView)
+        assert read.status is RunStatus.DONE
+        assert SlowAtFirst.begun == 2
+        assert keeper.workflow is not None
+        assert not keeper.workflow.is_dropped
+        assert not keeper._replaced
 
 
 async def test_a_replay_that_does_not_end_is_abandoned(

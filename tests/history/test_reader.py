@@ -188,6 +188,39 @@ async def test_concurrent_readers_share_a_replay(
     assert (readers[0].cancelled(), replays) == (True, [thread_id])
 
 
+async def test_a_reader_that_comes_when_a_replay_has_just_ended_begins_another(
+    alone: Client, working: Working, reader: HistoryReader
+) -> None:
+    """Awaiting the one that has ended would not yield to the event loop, which forgets it only in its next turn."""
+    thread_id = await suspended(alone, working)
+    await alone.submit(thread_id, "hello")
+    described = await alone.handle(thread_id).describe()  # with a pending task: nothing that is kept is known to be new
+    first = asyncio.create_task(reader._replayed_execution(described))
+    async with asyncio.timeout(BOUND_SECONDS):
+        while not any(replay.done() for replay in reader._replays.values()):
+            await asyncio.sleep(0)
+        assert await reader._replayed_execution(described) is await first
+    assert reader._replays == {}
+
+
+async def test_a_reader_awaits_at_most_two_replays_however_many_read_beside_it(
+    alone: Client, working: Working, reader: HistoryReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replay, begun = reader._replay, 0
+
+    async def counting(*args: Any) -> None:
+        nonlocal begun
+        begun += 1
+        await replay(*args)
+
+    monkeypatch.setattr(reader, "_replay", counting)
+    thread_id = await suspended(alone, working)
+    await alone.submit(thread_id, "hello")
+    described = await alone.handle(thread_id).describe()
+    await asyncio.gather(*(reader._replayed_execution(described) for _ in range(10)))
+    assert begun == 2
+
+
 async def test_the_event_loop_keeps_running_during_a_replay(
     client: Client, reader: HistoryReader, thread_id: str
 ) -> None:

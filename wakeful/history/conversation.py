@@ -210,6 +210,7 @@ class ConversationReader:
                 names.ACTIVITY_DELIVER
                 | names.ACTIVITY_HOOKS
                 | names.ACTIVITY_DESCRIBE_WORKER
+                | names.ACTIVITY_FIND_STOPPING
                 | names.ACTIVITY_CANCEL_REMOTE
             ):
                 pass

@@ -111,17 +111,25 @@ def _without_jobs(act: WorkflowActivation) -> WorkflowActivation:
 
 
 class Keeper(WorkflowRunner):
-    """Creates the workflow of one replay, and keeps it in `workflow`."""
+    """Creates the workflow of a replay, and keeps that of the last one in `workflow`."""
 
     def __init__(self) -> None:
         self._runner = UnsandboxedWorkflowRunner()
         self.has_abandoned = False
         """The reader does not wait for the replay any more: when it ends, the workflow is evicted after all."""
         self.workflow: KeptWorkflow | None = None
+        self._replaced: list[KeptWorkflow] = []
 
     def prepare_workflow(self, defn: Any) -> None:
         self._runner.prepare_workflow(defn)
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
+        if self.workflow is not None:
+            self._replaced.append(self.workflow)
         self.workflow = KeptWorkflow(self._runner.create_instance(det), self)
         return self.workflow
+
+    def drop_replaced(self) -> None:
+        """Evict the workflows of earlier replays, in a thread that runs no event loop."""
+        while self._replaced:
+            self._replaced.pop().drop()

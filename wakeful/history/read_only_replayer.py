@@ -41,6 +41,9 @@ BUILD_ID = "replay"
 REPLAY_TIMEOUT_SECONDS = 300.0
 """For one history; the SDK detects workflow code that hangs within seconds."""
 
+REPLAYS = 3
+"""How often a history is replayed whose workflow task took that long: only code that hangs does so each time."""
+
 
 class ReadOnlyReplayer:
     """Replays one history at a time, because a replay saturates a CPU core.
@@ -64,17 +67,25 @@ class ReadOnlyReplayer:
         """Why a history does not replay; None if it does.
 
         Args:
-            runner: creates the workflow's instance, if not the SDK's own runner.
+            runner: creates the workflow's instance in each replay, if not the SDK's own runner.
 
         Raises:
             TimeoutError: the replay did not end.
         """
         if last_completed_task(history.events) is None:
             return None  # the workflow has not issued a command yet, and the SDK would wait forever
+        failure: Exception | None = None
+        for _ in range(REPLAYS):
+            failure = await self._replay(history, runner or UnsandboxedWorkflowRunner())
+            if failure is None or names.DEADLOCK not in str(failure):
+                break
+        return failure
+
+    async def _replay(self, history: WorkflowHistory, runner: WorkflowRunner) -> Exception | None:
         async with self._turn:
             replayer = Replayer(
                 workflows=self._workflows,
-                unsandboxed_workflow_runner=runner or UnsandboxedWorkflowRunner(),
+                unsandboxed_workflow_runner=runner,
                 data_converter=self.converter,
                 namespace=self.namespace,
                 build_id=BUILD_ID,

@@ -21,13 +21,14 @@ from temporalio.workflow import NondeterminismError
 
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, DoesNotReplay, NotStarted
-from wakeful.contract.views import StatusView
+from wakeful.contract.views import Sent, StatusView
 from wakeful.history.completed_part import last_completed_task
 from wakeful.history.decoder import ExecutionRef
 from wakeful.history.latest_execution import latest_started
 from wakeful.history.pending_task import pending_task, wait_for_new_task
 from wakeful.history.read_only_replayer import NO_THREADS, OURS, WORKFLOWS, ReadOnlyReplayer
 from wakeful.history.replayed_execution import ReplayedExecution, ThreadReading, drop_all, replay_execution
+from wakeful.history.unhandled import read_unhandled
 from wakeful.rpc_errors import error_of
 from wakeful.undecodable import check_decodable
 
@@ -90,7 +91,7 @@ class HistoryReader:
         return await self._answer(thread_id, run_id, lambda replayed: replayed.query(name, kind, argument))
 
     async def status(self, thread_id: str) -> StatusView:
-        """A thread's status, and since when a workflow task has been waiting for a worker, if one has.
+        """A thread's status, since when a workflow task has been waiting for a worker, and what it will handle.
 
         Raises:
             NotStarted: no workflow task has been completed, of the execution or of any that it continues.
@@ -98,10 +99,23 @@ class HistoryReader:
             ThreadNotFound: there is no such thread.
         """
         view = await self.query(thread_id, names.QUERY_STATUS, StatusView)
-        task = pending_task(await self._describe(thread_id, None))
-        if task is None or task.is_started:
+        described = await self._describe(thread_id, None)
+        if (task := pending_task(described)) is None:
             return view
-        return view.model_copy(update={"unhandled_since": task.since})
+        unhandled = await self.unhandled(ExecutionRef(thread_id, described.run_id))
+        since = None if task.is_started else min([task.since, *(sent.at for sent in unhandled)])
+        return view.model_copy(update={"unhandled_since": since, "unhandled": unhandled})
+
+    async def unhandled(self, execution: ExecutionRef) -> tuple[Sent, ...]:
+        """What an execution was sent that no worker has handled yet.
+
+        Raises:
+            ThreadNotFound: there is no such execution.
+        """
+        try:
+            return await read_unhandled(self.temporal, execution)
+        except RPCError as error:
+            raise error_of(error, execution.thread_id) from error
 
     async def read(self, thread_id: str, *, run_id: str | None = None) -> ThreadReading:
         """Everything that a thread, or one execution of it, has to show.
@@ -148,20 +162,26 @@ class HistoryReader:
         return await wait_for_new_task(described, describe, seconds=self._handled_within)
 
     async def _replayed_execution(self, described: Description) -> ReplayedExecution:
-        """The replayed execution. If it has no new event since its last replay, nothing has to be read."""
+        """The replayed execution. If it has no new event since its last replay, nothing has to be read.
+
+        Each turn returns, raises or awaits a replay that has not ended, so that the event loop runs on. Replays of an
+        execution follow one another: only the first that a reader awaits can have begun before its description. A
+        third turn comes only if the execution was evicted in between.
+        """
         execution, length = ExecutionRef(described.id, described.run_id), described.history_length
         # With a pending task, a description may count events that are not in history, and others come in their place.
-        is_current = pending_task(described) is None
+        is_counted, is_fresh, has_waited = pending_task(described) is None, False, False
         while True:
             kept = self._kept.get(execution.run_id)
-            if is_current and kept is not None and kept.length >= length:
+            if kept is not None and (is_fresh or (is_counted and kept.length >= length)):
                 self._kept.move_to_end(execution.run_id)
                 return kept
             if (broken := self._broken.get(execution.run_id)) is not None:
                 raise broken.with_traceback(None)
-            is_current |= execution.run_id not in self._replays  # else it began before this description
+            is_fresh = has_waited or self._under_way(execution.run_id) is None
             # Shared by all who read this execution now, and not cancelled with any of them.
             await asyncio.shield(self._replay_of(execution, kept, length))
+            has_waited = True
 
     async def _describe(self, thread_id: str, run_id: str | None) -> Description:
         try:
@@ -173,22 +193,28 @@ class HistoryReader:
         check_decodable(self.temporal.data_converter, described)
         return described
 
+    def _under_way(self, run_id: str) -> "asyncio.Task[None] | None":
+        """The replay of an execution that has not ended: awaiting one that has would not yield to the event loop."""
+        replay = self._replays.get(run_id)
+        return replay if replay is not None and not replay.done() else None
+
     def _replay_of(self, execution: ExecutionRef, kept: ReplayedExecution | None, length: int) -> "asyncio.Task[None]":
         run_id = execution.run_id
-        if (replay := self._replays.get(run_id)) is None:
+        if (replay := self._under_way(run_id)) is None:
             replay = self._replays[run_id] = asyncio.create_task(self._replay(execution, kept, length))
             replay.add_done_callback(lambda done: self._on_replayed(run_id, done))
         return replay
 
     def _on_replayed(self, run_id: str, replay: "asyncio.Task[None]") -> None:
-        del self._replays[run_id]
+        if self._replays.get(run_id) is replay:  # else a reader came before this callback, and began the next
+            del self._replays[run_id]
         if not replay.cancelled():
             replay.exception()  # all who wait for it may have been cancelled
 
     async def _replay(self, execution: ExecutionRef, kept: ReplayedExecution | None, length: int) -> None:
         try:
             if kept is not None and await self._last_completed(execution) == kept.completed:
-                kept.length = length
+                kept.length = max(length, kept.length)
                 return
             handle = self.temporal.get_workflow_handle(execution.thread_id, run_id=execution.run_id)
             history = await handle.fetch_history()

@@ -26,9 +26,6 @@ from wakeful.history.replay_failure import failure_message, named_event
 
 V = TypeVar("V")
 
-DEADLOCK = "[TMPRL1101]"
-"""The SDK's code for a workflow task that takes more than two seconds, as any may on a machine that is busy enough."""
-
 
 @dataclass(frozen=True)
 class ThreadReading:
@@ -151,7 +148,7 @@ async def replay_execution(
         NotStarted: no workflow task has been completed.
         CannotDecode: the history needs another payload codec.
         DoesNotReplay: the code does something else than the history records.
-        ReplayTooSlow: the replay took too long.
+        ReplayTooSlow: the replay took too long, each time.
     """
     part = completed_part(events)
     if part is None:
@@ -162,6 +159,8 @@ async def replay_execution(
     except TimeoutError as timeout:
         keeper.has_abandoned = True
         raise _does_not_replay(execution, keeper, timeout) from timeout
+    finally:
+        await asyncio.to_thread(keeper.drop_replaced)
     if failure is not None or keeper.workflow is None:
         if keeper.workflow is not None:
             await asyncio.to_thread(keeper.workflow.drop)
@@ -179,7 +178,7 @@ def _does_not_replay(execution: ExecutionRef, keeper: Keeper, failure: Exception
     reason = failure_message(str(failure))
     reached = keeper.workflow.reached if keeper.workflow is not None else 1
     event_id = named_event(reason) or reached
-    is_slow = isinstance(failure, TimeoutError) or DEADLOCK in reason
+    is_slow = isinstance(failure, TimeoutError) or names.DEADLOCK in reason
     kind = ReplayTooSlow if is_slow else DoesNotReplay
     return kind(execution.thread_id, execution.run_id, event_id=event_id, reason=reason)
 
