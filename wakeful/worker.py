@@ -33,12 +33,13 @@ from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import ConfigurationError, WorkerExhausted
 from wakeful.contract.names import DEFAULT_TASK_QUEUE
 from wakeful.history.reader import HistoryReader
-from wakeful.imported import import_named
+from wakeful.imported import import_named, split_named
 from wakeful.profile_stores.worker_profiles import WorkerProfiles
 from wakeful.registry.dependencies import Dependencies
 from wakeful.registry.plugin_lifecycles import PluginLifecycles
 from wakeful.registry.registry import Registry, check_registry
 from wakeful.registry.source_refresh import refreshing_sources
+from wakeful.serial_activations import SerialActivations
 from wakeful.telemetry import instruments
 from wakeful.telemetry.health import LOCALHOST, serving_health
 from wakeful.telemetry.interceptor import TraceCarrier, propagation
@@ -49,6 +50,7 @@ from wakeful.telemetry.workflow_runner import TelemetryRunner
 from wakeful.undecodable import tolerant_client
 from wakeful.worker_health import WorkerHealth
 from wakeful_activities import (
+    AncestorsActivity,
     ArchiveActivity,
     CompactActivity,
     DeliverActivity,
@@ -242,7 +244,7 @@ class WorkerParts:
     def runner(self, runner: WorkflowRunner | None = None) -> WorkflowRunner:
         """The runner of the workflows, which turns telemetry on in them, unless it is off."""
         runner = runner or UnsandboxedWorkflowRunner()
-        return runner if self.telemetry == OFF else TelemetryRunner(runner, self.telemetry)
+        return SerialActivations(runner if self.telemetry == OFF else TelemetryRunner(runner, self.telemetry))
 
     def _remote_agents(self, cache: HistoryCache) -> RemoteAgentActivity:
         return RemoteAgentActivity(self._client, cache, self._others, self._intervals, self.telemetry)
@@ -264,6 +266,7 @@ class WorkerParts:
         )
         mcp = McpCalls(registry, self._mcp, others)
         compaction, archive = CompactActivity(inference, cache), ArchiveActivity(self._client, self._history)
+        deliver = DeliverActivity(self._reader)
         if settings.inference_queue is not None:
             return [inference.infer, compaction.compact]
         return [
@@ -273,8 +276,10 @@ class WorkerParts:
             archive.archive_thread,
             archive.check_archived_thread,
             archive.delete_expired_thread,
-            DeliverActivity(self._reader).deliver_message,
-            PushActivity(self._reader).post_task_update,
+            deliver.deliver_message,
+            deliver.wake_thread,
+            AncestorsActivity(self._client).find_stopping_ancestor,
+            PushActivity(self._reader, slots=settings.max_concurrent_activities).post_task_update,
             inference.infer,
             self._remote.call_remote_agent,
             self._remote.cancel_remote_task,
@@ -438,6 +443,6 @@ def load_registry(app: str | None, *, agent_files: Sequence[Path] = ()) -> Regis
 def _registry(app: str) -> Registry:
     found = import_named("--app", app, example="registry")
     if not isinstance(found, Registry):
-        name, kind = app.partition(":")[2], "is missing" if found is None else f"is a {type(found).__name__}"
+        name, kind = split_named(app)[1], "is missing" if found is None else f"is a {type(found).__name__}"
         raise ConfigurationError([f"--app {app!r}: {name!r} {kind}; it must be a wakeful.Registry"])
     return found
