@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
+from wakeful.cli.terminal.guarded_stream import own
+
 RESET = "\x1b[0m"
 BOLD, DIM = "\x1b[1m", "\x1b[2m"
 RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN = (f"\x1b[{code}m" for code in range(31, 37))
@@ -23,7 +25,7 @@ class Colours:
     on: bool
 
     def painted(self, text: str, *codes: str) -> str:
-        return f"{''.join(codes)}{text}{RESET}" if self.on and text else text
+        return f"{own(''.join(codes))}{text}{own(RESET)}" if self.on and text else text
 
     def dim(self, text: str) -> str:
         return self.painted(text, DIM)

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile, zip_longest
 
 from wakeful.cli.terminal.colours import Colours
+from wakeful.cli.terminal.guarded_stream import readable
 from wakeful.cli.terminal.render import message_lines
 from wakeful.cli.terminal.result_lines import ended_as
 from wakeful.cli.terminal.screen import display_width
-from wakeful.cli.terminal.text import counted, readable
+from wakeful.cli.terminal.text import counted
 from wakeful.client.branching.steps import Comparison
 from wakeful.contract.base import Wire
 from wakeful.contract.messages import Message, Role

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from wakeful.cli.terminal.colours import Colours, colours_of
-from wakeful.cli.terminal.text import readable
+from wakeful.cli.terminal.guarded_stream import own, readable
 
 DEFAULT_COLUMNS = 160
 """Of a line, where there is no terminal."""
@@ -96,7 +96,7 @@ class Screen:
 
     def _erase(self) -> None:
         if self._drawn:
-            self._out.write(f"\x1b[{self._drawn}F\x1b[J")
+            self._out.write(own(f"\x1b[{self._drawn}F\x1b[J"))
             self._drawn = 0
 
     def _draw(self) -> None:
@@ -135,7 +135,7 @@ class WordWrap:
         if erased == self._column:  # a word that fills the line is broken at the line's end
             word, erased = "", 0
         self._column, self._word = display_width(word) + wide, word + char
-        return (f"\x1b[{erased}D\x1b[K" if erased else "") + f"\n{word}{char}"
+        return (own(f"\x1b[{erased}D\x1b[K") if erased else "") + f"\n{word}{char}"
 
 
 def can_redraw(out: TextIO) -> bool:
@@ -174,7 +174,7 @@ class Canvas:
         size = shutil.get_terminal_size()
         shown = fit_window(lines, columns=size.columns, rows=size.lines - 1)
         back = f"\x1b[{self._height}F" if self._height else ""
-        print(back + "\x1b[J" + "\n".join(shown), flush=True)
+        print(own(f"{back}\x1b[J") + "\n".join(shown), flush=True)
         self._height = sum(height(line, size.columns) for line in shown)
 
 

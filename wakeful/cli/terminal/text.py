@@ -1,19 +1,22 @@
-"""Text for a terminal: made safe to print, shortened, aligned; tool calls, numbers, durations and commands.
+"""Text for a terminal: on one line, shortened, aligned; tool calls, numbers, durations and commands.
 
-Models write much of it. It must not move the cursor, change colours or hide other text.
+`guarded_stream.py` shows what could control the terminal as text, whatever prints it.
 """
 
 import json
 import shlex
-import unicodedata
 from collections.abc import Sequence
 
 from pydantic import JsonValue
 
 from wakeful.cli.options import reached_cluster
+from wakeful.cli.terminal.guarded_stream import escaped, readable
 
 MOST_CHARACTERS = 160
 """Of a text that is shortened to a line."""
+
+CONTINUED = "┆ "
+"""What the further lines of a text begin with, so that none looks like a line of ours."""
 
 
 def printable(text: str) -> str:
@@ -23,13 +26,12 @@ def printable(text: str) -> str:
 
 def escape_invisible(text: str) -> str:
     """The text with every character escaped that is invisible or looks blank."""
-    return "".join(char if _is_visible(char) else _escaped(char) for char in text)
+    return "".join(char if _is_visible(char) else escaped(char) for char in text)
 
 
-def readable(text: str) -> str:
-    """The text with its lines and spaces, and without characters that control the terminal."""
-    lines = text.replace("\r", "")  # inside a line, it would let one text overwrite another
-    return "".join(char if _is_harmless(char) else _escaped(char) for char in lines)
+def continued(text: str) -> str:
+    """The text with its lines, of which the first follows something else on its line."""
+    return f"\n{CONTINUED}".join(readable(text).split("\n"))
 
 
 def short(text: str) -> str:
@@ -80,21 +82,12 @@ def aligned(row: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
 
 
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape").decode()
-
-
 def _is_visible(char: str) -> bool:
     return char.isprintable() and char not in _BLANK
 
 
 _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Unicode calls them letters and symbols, but they show nothing."""
-
-
-def _is_harmless(char: str) -> bool:
-    # The zero-width joiner makes one symbol of several; Python calls the other spaces unprintable.
-    return char.isprintable() or char in "\n\t\u200d" or unicodedata.category(char) == "Zs"
 
 
 def shell_command(verb: str, *options: str, ids: Sequence[str]) -> str:
