@@ -25,6 +25,8 @@ from a2a.utils.constants import TransportProtocol
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.a2a import app
 from wakeful.client.client import Client
+from wakeful.contract.decisions import ClientDecisionsName
+from wakeful.contract.ids import a2a_thread_id
 from wakeful.http_serving import listen, serve_app
 
 AGENTS = {
@@ -45,11 +47,20 @@ async def serving(
     token: str | None = None,
     tenant: str | None = None,
     push_private: bool = True,
+    decisions: ClientDecisionsName = "all",
 ) -> AsyncIterator[str]:
     """Serve on loopback; yields the url."""
     listening, stop = listen("127.0.0.1", port), asyncio.Event()
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    served = app(client, agents=agents, url=url, token=token, tenant=tenant, push_private=push_private)
+    served = app(
+        client,
+        agents=agents,
+        url=url,
+        token=token,
+        tenant=tenant,
+        push_private=push_private,
+        decisions=decisions,
+    )
     running = asyncio.create_task(serve_app(served, listening, until=stop))
     try:
         yield url
@@ -141,3 +152,8 @@ async def url(usual_client: Client) -> AsyncIterator[str]:
 
 def text_of(task: Task) -> str:
     return "".join(part.text for artifact in task.artifacts for part in artifact.parts)
+
+
+def own(context_id: str) -> str:
+    """The thread of a context, on a server without a tenant."""
+    return a2a_thread_id(context_id, None)

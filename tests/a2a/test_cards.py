@@ -57,7 +57,7 @@ def test_agents_that_cannot_be_served_are_named() -> None:
 
 
 async def test_without_a_token_only_this_machine_is_served() -> None:
-    guarded = Access(Starlette(), token=None)
+    guarded = Access(Starlette(), token=None, hosts=["x"])
     for host, expected in (("127.0.0.1", 404), ("::1", 404), ("192.0.2.7", 403)):
         transport = httpx.ASGITransport(guarded, client=(host, 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
@@ -66,7 +66,7 @@ async def test_without_a_token_only_this_machine_is_served() -> None:
 
 @pytest.mark.parametrize("authorization", ["", "Bearer", "Bearer wrong", "Basic right", "right", "Bearer rightt"])
 async def test_a_wrong_token_is_refused_in_whatever_way_it_is_wrong(authorization: str) -> None:
-    transport = httpx.ASGITransport(Access(Starlette(), token="right"))
+    transport = httpx.ASGITransport(Access(Starlette(), token="right", hosts=[]))
     async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
         assert (await http.get("/tasks", headers={"Authorization": authorization})).status_code == 401
         assert (await http.get("/tasks", headers={"Authorization": "bearer right"})).status_code == 404

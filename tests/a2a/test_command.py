@@ -10,7 +10,7 @@ import pytest
 from a2a.types import SubscribeToTaskRequest, TaskState
 from temporalio.client import Client as TemporalClient
 
-from tests.a2a.conftest import calling, serving, text_of
+from tests.a2a.conftest import calling, own, serving, text_of
 from tests.support.processes import ROOT, WAKEFUL, wakeful
 from tests.support.subagent_app import delegate, plan, written
 from tests.support.waiting import BOUND_SECONDS, until
@@ -49,7 +49,7 @@ async def test_the_command_serves_agents_that_it_does_not_have_itself(
             card = (await caller.http.get(f"{url}/.well-known/agent-card.json")).json()
         # A client that is connected does not keep the server from stopping.
         streaming = asyncio.create_task(_stream(url, f"{thread_id}-streamed"))
-        await until(client, f"{thread_id}-streamed", lambda view: bool(view.pending))
+        await until(client, own(f"{thread_id}-streamed"), lambda view: bool(view.pending))
     streaming.cancel()
     assert (card["name"], card["description"]) == ("tester", "Does what tests ask.")
 

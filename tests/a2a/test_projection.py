@@ -1,14 +1,16 @@
 """Tasks as a fold of events, without a server: the states of B-714, and what streams show."""
 
+import base64
 from collections.abc import Iterator
 
 import pytest
-from a2a.types import TaskArtifactUpdateEvent, TaskState
+from a2a.types import Part, TaskArtifactUpdateEvent, TaskState
+from pydantic import JsonValue
 
 from wakeful.a2a.following import AnswerStream
 from wakeful.a2a.projection import TreeRecord
-from wakeful.a2a.tasks import TaskRef, refs_of, task_of
-from wakeful.contract.decisions import Suspension, SuspensionTicket
+from wakeful.a2a.tasks import TaskRef, for_clients, refs_of, task_of
+from wakeful.contract.decisions import ClientDecisions, ResumeMode, Suspension, SuspensionTicket
 from wakeful.contract.events import (
     AgentEvent,
     AnswerGiven,
@@ -28,7 +30,7 @@ from wakeful.contract.events import (
     ToolCallOutcome,
     ToolCallResumed,
 )
-from wakeful.contract.messages import Message, Role, TextBlock, ToolCall
+from wakeful.contract.messages import Base64Source, ImageBlock, Message, Role, TextBlock, ToolCall
 from wakeful.contract.names import ACTION_PERMISSION, AWAITING_TASKS
 from wakeful.contract.runs import (
     Adapter,
@@ -47,13 +49,16 @@ from wakeful.contract.runs import (
 from wakeful.contract.tools import ToolResult
 
 REF = TaskRef("t", "m1")
+REPLAY = ResumeMode.REPLAY_TOOL_CALL
+PAY = ToolCall(id="1-1", name="pay")
+SIGN_IN = ToolCall(id="1-1", name="remote_input", arguments={"kind": "auth"})
 
 
 class Told:
     """A thread whose events are told one by one."""
 
-    def __init__(self) -> None:
-        self.tree = TreeRecord("t")
+    def __init__(self, decisions: ClientDecisions = ClientDecisions.ALL) -> None:
+        self.tree = TreeRecord("t", decisions)
         self.answer = AnswerStream(REF)
         self.numbers: dict[str, int] = {}
 
@@ -237,5 +242,90 @@ def test_an_answer_that_was_not_streamed_is_shown_at_the_end() -> None:
     assert shown[0].last_chunk
 
 
+PICTURE = ImageBlock(source=Base64Source(media_type="image/png", data=base64.b64encode(b"plan").decode()))
+
+
+@pytest.mark.parametrize("text", ["see the plan", ""])
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_the_files_of_an_answer_are_parts_of_its_artifact(text: str, is_streamed: bool) -> None:
+    """B-505"""
+    told = Told()
+    told.tell(received(), start("m1"), step())
+    if is_streamed and text:
+        told.tell(TextDelta(delta=text))
+    end = finished(NaturalEnd(), text)
+    assert end.result is not None
+    shown = told.tell(end.model_copy(update={"result": end.result.model_copy(update={"artifacts": (PICTURE,)})}))
+    task = task_of(told.tree, REF)
+    assert task is not None
+    (artifact,) = task.artifacts
+    file = Part(raw=b"plan", media_type="image/png")
+    assert list(artifact.parts) == [*([Part(text=text, media_type="text/plain")] if text else []), file]
+    assert shown[-1].artifact.parts[-1] == file
+    assert (shown[-1].append, shown[-1].last_chunk) == (is_streamed and bool(text), True)
+
+
 def _changes(shown: list[TaskArtifactUpdateEvent]) -> Iterator[tuple[str, bool]]:
     return ((event.artifact.parts[0].text, event.append) for event in shown)
+
+
+def waiting(ticket: SuspensionTicket, decisions: ClientDecisions, *, gated: bool = False) -> tuple[str, bool]:
+    """The state of a task that waits for a decision, and whether a client may make it."""
+    told = Told(decisions)
+    result, outcome = ToolResult.suspended("pay", ticket), ToolCallOutcome.SUSPENDED
+    told.tell(received(), start("m1"), step())
+    told.tell(ToolCallDone(id="1-1", result=result, outcome=outcome, gated=gated), paused())
+    return told.state, bool(for_clients(told.tree))
+
+
+def asking(
+    action: str = "size", mode: ResumeMode = REPLAY, schema: JsonValue = None, call: ToolCall = PAY
+) -> SuspensionTicket:
+    suspension = Suspension(id="s", action=action, response_schema=schema)
+    return SuspensionTicket(suspension=suspension, pending=call, resume_mode=mode)
+
+
+QUESTIONS = [
+    asking(schema={"type": "string"}),
+    asking(mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT),
+    asking(mode=ResumeMode.PASS_DECISION_TO_TOOL),
+]
+APPROVALS = [
+    asking(),
+    asking(ACTION_PERMISSION),
+    asking(ACTION_PERMISSION, schema={"type": "boolean"}),
+    asking(mode=ResumeMode.USE_DECISION_AS_TOOL_RESULT, call=SIGN_IN),
+]
+
+
+@pytest.mark.parametrize("ticket", QUESTIONS)
+def test_clients_answer_what_a_tool_asks_for(ticket: SuspensionTicket) -> None:
+    assert waiting(ticket, ClientDecisions.QUESTIONS) == ("input_required", True)
+    assert waiting(ticket, ClientDecisions.ALL) == ("input_required", True)
+    assert waiting(ticket, ClientDecisions.NONE) == ("auth_required", False)
+    # What a gate asks is whether the call may run, also if it asks with a form.
+    assert waiting(ticket, ClientDecisions.QUESTIONS, gated=True) == ("auth_required", False)
+    assert waiting(ticket, ClientDecisions.ALL, gated=True) == ("input_required", True)
+
+
+@pytest.mark.parametrize("ticket", APPROVALS)
+def test_clients_say_whether_a_call_may_run_only_if_all_decisions_are_theirs(ticket: SuspensionTicket) -> None:
+    assert waiting(ticket, ClientDecisions.QUESTIONS) == ("auth_required", False)
+    assert waiting(ticket, ClientDecisions.NONE) == ("auth_required", False)
+    assert waiting(ticket, ClientDecisions.ALL)[1]
+
+
+def test_a_client_sees_nothing_of_a_call_that_is_not_its_to_decide() -> None:
+    told = Told(ClientDecisions.QUESTIONS)
+    told.tell(received(), start("m1"), step(), suspended(ACTION_PERMISSION), paused())
+    task = task_of(told.tree, REF)
+    assert task is not None
+    assert "pay" not in str(task.status)
+    told.tell(suspended_with(asking(schema={"type": "string"}, call=ToolCall(id="1-2", name="ask"))), paused())
+    assert [call.ticket.pending.id for call in for_clients(told.tree)] == ["1-2"]
+    assert told.state == "input_required"
+
+
+def suspended_with(ticket: SuspensionTicket) -> ToolCallDone:
+    result = ToolResult.suspended(ticket.pending.name, ticket)
+    return ToolCallDone(id=ticket.pending.id, result=result, outcome=ToolCallOutcome.SUSPENDED)

@@ -25,11 +25,14 @@ from a2a.utils.errors import (
     UnsupportedOperationError,
 )
 
-from tests.a2a.conftest import calling, serving, text_of
+from tests.a2a.conftest import calling, own, serving, text_of
+from tests.support.counting import counting_client
 from tests.support.waiting import BOUND_SECONDS, until, until_status
-from wakeful.a2a.parts import data_part
+from wakeful.a2a.parts import data_of, data_part
+from wakeful.a2a.task_ids import task_id, thread_of
 from wakeful.client.client import Client
-from wakeful.contract.runs import RunStatus
+from wakeful.client.wake import describe
+from wakeful.contract.runs import Adapter, RunStatus
 
 WORKING, COMPLETED = TaskState.TASK_STATE_WORKING, TaskState.TASK_STATE_COMPLETED
 SUBMITTED, CANCELED = TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_CANCELED
@@ -66,6 +69,7 @@ async def test_a_message_is_answered_by_a_completed_task(url: str, binding: Tran
         task = await caller.task(caller.request("add"))
         assert task.status.state == COMPLETED
         assert (task.context_id, text_of(task)) == (thread_id, "the sum is 5")
+        assert (set(task.metadata.fields), task.metadata["agentId"]) == ({"runId", "agentId"}, "tester")
         assert await caller.get(task.id) == task
 
 
@@ -157,7 +161,7 @@ async def test_a_message_with_the_same_id_is_sent_once(url: str, client: Client,
             caller.request("goodbye", context_id="", message_id=without_context.message.message_id)
         )
         assert other.context_id != one.context_id
-    assert (await client.status(thread_id)).runs == 1
+    assert (await client.status(own(thread_id))).runs == 1
 
 
 async def test_a_context_is_one_conversation_with_a_task_for_each_message(url: str, thread_id: str) -> None:
@@ -177,6 +181,27 @@ async def test_a_context_is_one_conversation_with_a_task_for_each_message(url: s
         assert not (await caller.official.list_tasks(ListTasksRequest(context_id=f"{thread_id}-none"))).tasks
         with pytest.raises(UnsupportedOperationError, match="name one with contextId"):
             await caller.official.list_tasks(ListTasksRequest())
+
+
+async def test_a_task_that_is_got_again_costs_one_call_however_long_its_thread_is(
+    client: Client, thread_id: str
+) -> None:
+    counted, calls = counting_client(client.temporal)
+    async with Client(counted) as counting, serving(counting) as url, calling(url, thread_id) as caller:
+        first = await caller.task(caller.request("hello"))
+        last = first
+        for number in range(6):
+            last = await caller.task(caller.request(f"hello {number}"))
+        await caller.get(first.id)
+        calls.clear()
+        for task in (first, last, first):
+            assert await caller.get(task.id) == task
+        assert dict(calls) == {"describe_workflow_execution": 3}
+        await caller.task(caller.request("one more"))
+        await caller.get(last.id)
+        calls.clear()
+        await caller.get(last.id)
+        assert dict(calls) == {"describe_workflow_execution": 1}
 
 
 async def test_cancel_ends_the_run_and_the_task(url: str, binding: TransportProtocol, thread_id: str) -> None:
@@ -230,7 +255,7 @@ async def test_a_client_subscribes_again_after_the_server_was_restarted(client: 
                 if event.HasField("task"):
                     task_id = event.task.id
                     break
-        await until_status(client, thread_id, RunStatus.WAITING)
+        await until_status(client, own(thread_id), RunStatus.WAITING)
     async with (
         Client(client.temporal) as another,
         serving(another) as url,
@@ -240,7 +265,7 @@ async def test_a_client_subscribes_again_after_the_server_was_restarted(client: 
         async with asyncio.timeout(BOUND_SECONDS):
             first = await anext(subscribed)
             assert (first.task.id, first.task.status.state) == (task_id, INPUT_REQUIRED)
-            await client.decide(thread_id, "1-1", "resume", result="by a person")
+            await client.decide(own(thread_id), "1-1", "resume", result="by a person")
             rest = [event async for event in subscribed]
         assert states(rest) == [WORKING, COMPLETED]
         assert "by a person" in streamed_text(rest)
@@ -259,7 +284,7 @@ async def test_a_task_is_there_before_a_worker_takes_it(temporal: object, client
             task.id
         ]
         assert (await caller.task(request)).id == task.id
-    await client.temporal.get_workflow_handle(thread_id).terminate()
+    await client.temporal.get_workflow_handle(own(thread_id)).terminate()
 
 
 async def test_tasks_that_are_not_there_are_not_found(url: str, thread_id: str) -> None:
@@ -282,11 +307,73 @@ async def test_threads_that_were_not_opened_over_a2a_are_not_shown(url: str, cli
     await client.send(thread_id, "hello", agent_id="tester", message_id=message_id)
     await until_status(client, thread_id, RunStatus.DONE)
     async with calling(url, thread_id) as caller:
-        with pytest.raises(InvalidParamsError, match="was not opened over A2A"):
-            await caller.task(caller.request("what was said?"))
-        with pytest.raises(InvalidParamsError, match="was not opened over A2A"):
-            await caller.task(caller.request("hello", message_id=message_id))
         assert not (await caller.official.list_tasks(ListTasksRequest(context_id=thread_id))).tasks
+        with pytest.raises(TaskNotFoundError):
+            await caller.get(task_id(thread_id, message_id))
+        task = await caller.task(caller.request("hello", message_id=message_id))
+        assert task.context_id == thread_id
+    assert (await client.status(thread_id)).runs == 1
+    assert (await client.status(own(thread_id))).runs == 1
+
+
+async def test_a_client_that_takes_an_id_first_does_not_get_the_messages_of_the_application(
+    url: str, client: Client, thread_id: str
+) -> None:
+    async with calling(url, thread_id) as caller:
+        await caller.task(caller.request("hello"))
+        await client.send(thread_id, "my PIN is 7", agent_id="tester")
+        await until_status(client, thread_id, RunStatus.DONE)
+        (only,) = (await caller.official.list_tasks(ListTasksRequest(context_id=thread_id))).tasks
+    assert (await client.status(own(thread_id))).runs == 1
+    assert not any("PIN" in message.text for message in await client.transcript(own(thread_id)))
+    assert thread_of(only.id) == own(thread_id)
+
+
+async def test_a_context_of_an_older_release_continues_in_its_thread(url: str, client: Client, thread_id: str) -> None:
+    message_id = uuid.uuid4().hex
+    await client.send(thread_id, "hello", agent_id="tester", message_id=message_id, adapter=Adapter.A2A)
+    await until_status(client, thread_id, RunStatus.DONE)
+    async with calling(url, thread_id) as caller:
+        assert (await caller.get(task_id(thread_id, message_id))).context_id == thread_id
+        again = await caller.task(caller.request("hello", message_id=message_id))
+        assert again.id == task_id(thread_id, message_id)
+        task = await caller.task(caller.request("once more"))
+        assert (task.context_id, thread_of(task.id)) == (thread_id, thread_id)
+        listed = (await caller.official.list_tasks(ListTasksRequest(context_id=thread_id))).tasks
+    assert {it.id for it in listed} == {again.id, task.id}
+    assert await describe(client.temporal, own(thread_id)) is None
+
+
+async def test_two_tenants_have_contexts_of_the_same_name(client: Client, thread_id: str) -> None:
+    async with serving(client, tenant="acme") as url, calling(url, thread_id) as caller:
+        first = await caller.task(caller.request("hello"))
+    async with serving(client, tenant="b:/%") as url, calling(url, thread_id) as caller:
+        second = await caller.task(caller.request("hello"))
+        with pytest.raises(TaskNotFoundError):
+            await caller.get(first.id)
+    assert (first.context_id, second.context_id) == (thread_id, thread_id)
+    assert first.id != second.id
+
+
+@pytest.mark.parametrize(("agent", "text"), [("ruled", "one"), ("gated", "one"), ("tester", "approve")])
+async def test_clients_do_not_decide_whether_a_call_may_run_unless_the_server_was_started_so(
+    client: Client, thread_id: str, agent: str, text: str
+) -> None:
+    async with serving(client, decisions="questions") as url, calling(url, thread_id, agent=agent) as caller:
+        task = await caller.task(caller.request(text))
+        assert task.status.state == AUTH_REQUIRED
+        note, data = task.status.message.parts
+        assert "this service's staff" in note.text
+        assert data_of(data) == {"kind": "auth", "decided_by": "staff"}
+        for answer in ("approve", data_part({"approved": True}), data_part({"approved": False})):
+            with pytest.raises(InvalidParamsError, match="staff of this service"):
+                await caller.task(caller.request(answer, task_id=task.id))
+        assert (await caller.get(task.id)).status.state == AUTH_REQUIRED
+        await client.decide(own(thread_id), "1-1", "resume")
+        await caller.until(task.id, COMPLETED)
+
+
+async def test_agents_that_a_server_does_not_serve_are_not_shown(url: str, client: Client) -> None:
     async with serving(client, agents={"short": "Another."}) as other, calling(other, "") as caller:
         opened = await caller.task(caller.request("hello"))
         async with calling(url, opened.context_id) as stranger:
@@ -296,7 +383,7 @@ async def test_threads_that_were_not_opened_over_a2a_are_not_shown(url: str, cli
 
 async def test_malformed_requests_are_refused_with_what_is_wrong(url: str, thread_id: str) -> None:
     async with calling(url, thread_id) as caller:
-        for context_id, problem in (("line\nbreak", "control characters"), ("x" * 201, "201 bytes")):
+        for context_id, problem in (("line\nbreak", "control characters"), ("x" * 197, "201 bytes")):
             with pytest.raises(InvalidParamsError, match=problem):
                 await caller.task(caller.request("hello", context_id=context_id))
         with pytest.raises(InvalidParamsError, match="no content"):
@@ -336,6 +423,15 @@ async def test_a_server_with_a_token_serves_only_clients_that_have_it(client: Cl
         assert (refused.status_code, refused.headers["WWW-Authenticate"]) == (401, "Bearer")
 
 
+async def test_a_card_can_be_cached_and_asked_for_again_by_its_tag(url: str) -> None:
+    async with httpx.AsyncClient() as http:
+        for path in ("", "/gated"):
+            card = await http.get(f"{url}{path}/.well-known/agent-card.json")
+            assert (card.status_code, card.headers["cache-control"]) == (200, "public, max-age=300")
+            again = await http.get(str(card.url), headers={"If-None-Match": card.headers["etag"]})
+            assert (again.status_code, again.content) == (304, b"")
+
+
 async def test_a_server_without_a_token_has_no_extended_card(url: str, thread_id: str) -> None:
     async with calling(url, thread_id) as caller:
         refused = await caller.http.get(f"{url}/extendedAgentCard", headers={"A2A-Version": "1.0"})
@@ -345,7 +441,7 @@ async def test_a_server_without_a_token_has_no_extended_card(url: str, thread_id
 async def test_the_threads_of_a_server_belong_to_its_tenant(client: Client, thread_id: str) -> None:
     async with serving(client, tenant="acme") as url, calling(url, thread_id) as caller:
         task = await caller.task(caller.request("hello"))
-        assert (await client.status(thread_id)).identity.tenant == "acme"
+        assert (await client.status(f"a2a@acme:{thread_id}")).identity.tenant == "acme"
     async with serving(client) as url, calling(url, thread_id) as stranger:
         with pytest.raises(TaskNotFoundError):
             await stranger.get(task.id)
@@ -354,7 +450,7 @@ async def test_the_threads_of_a_server_belong_to_its_tenant(client: Client, thre
 async def test_a_thread_that_is_terminated_fails_its_task(url: str, client: Client, thread_id: str) -> None:
     async with calling(url, thread_id) as caller:
         asked = await caller.task(caller.request("approve"))
-        await client.temporal.get_workflow_handle(thread_id).terminate("by hand")
+        await client.temporal.get_workflow_handle(own(thread_id)).terminate("by hand")
         failed = await caller.until(asked.id, TaskState.TASK_STATE_FAILED)
     assert "terminated" in failed.status.message.parts[0].text
 
@@ -365,7 +461,7 @@ async def test_nothing_follows_a_task_whose_client_has_gone(
 ) -> None:
     async with calling(url, thread_id, streaming=streaming) as caller:
         sending = asyncio.create_task(caller.stream(caller.request("linger")))
-        await until(client, thread_id, lambda view: bool(view.calls))
+        await until(client, own(thread_id), lambda view: bool(view.calls))
         sending.cancel()
         await asyncio.wait({sending})
     async with asyncio.timeout(BOUND_SECONDS), calling(url, thread_id) as caller:

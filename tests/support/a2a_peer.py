@@ -36,6 +36,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 BOUND_SECONDS = 60
 
+PNG = b"\x89PNG of a plan"
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -139,6 +141,10 @@ class Agent(AgentExecutor):
                 await updater.reject(said)
             case "data":
                 await updater.add_artifact([Part(data=ParseDict({"city": rest, "degrees": 7}, Value()))])
+                await updater.complete()
+            case "file":
+                picture = Part(raw=PNG, filename="plan.png", media_type="image/png")
+                await updater.add_artifact([Part(text=rest), picture])
                 await updater.complete()
             case "echo":
                 await self._end(updater, f"it is {self._peer.echo}")

@@ -6,15 +6,18 @@ from tests.support.app import TOOLS, basic
 from wakeful import (
     Agent,
     Behavior,
+    GateCall,
     PermissionPolicy,
     Registry,
     Rule,
     ScriptedModel,
     ToolContext,
     call,
+    gate,
     say,
     tool,
 )
+from wakeful.contract.gates import Suspend
 
 
 class Verdict(BaseModel):
@@ -43,11 +46,27 @@ def colour(ctx: ToolContext) -> str:
     return f"chose {ctx.resume_input.result}"
 
 
+@tool
+def lend(amount: int) -> str:
+    """Lend."""
+    return f"lent {amount}"
+
+
+@gate
+def second_person(call: GateCall) -> Suspend | None:
+    """Suspends loans with a form, as a tool would that asks a question."""
+    if call.tool_name != "lend" or call.approved:
+        return None
+    schema: JsonValue = {"type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
+    return call.suspend("How much?", response_schema=schema, resume_mode="pass_decision_to_tool")
+
+
 MODEL = ScriptedModel(
     [say("heard {input}")],
     when={
         "^pay": [call("pay", amount=7), say("{result}")],
         "^twice": [call("pay", amount=7), call("pay", amount=8), say("{result}")],
+        "^lend": [call("lend", amount=7), say("{result}")],
         "^colour": [call("colour"), say("{result}")],
         "^delegate": [call("agent_run_payer", prompt="pay"), say("it says {result}")],
         "^fail": [call("levitate").unchecked()] * 9,
@@ -62,7 +81,14 @@ ASKING = PermissionPolicy(rules=(Rule(tool="pay", behavior=Behavior.ASK),), defa
 
 registry = Registry(
     agents=[
-        Agent(id="payer", description="Pays what you owe.", model="m", tools=[pay, colour], permissions=ASKING),
+        Agent(
+            id="payer",
+            description="Pays what you owe.",
+            model="m",
+            tools=[pay, colour, lend],
+            gates=[second_person],
+            permissions=ASKING,
+        ),
         Agent(id="chief", instructions="You delegate.", model="m", delegates=["payer"]),
         Agent(id="judge", description="Judges.", model="judge", tools=[pay], permissions=ASKING, output=Verdict),
         Agent(id="numbers", description="Counts.", model="numbers", output=list[int]),

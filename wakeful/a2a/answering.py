@@ -22,12 +22,22 @@ HOW_TO_ANSWER = (
 )
 
 
+NOT_THEIRS = (
+    "the task waits for a decision that the staff of this service make: wait until they have, or cancel the task"
+)
+
+
 def chosen_call(waiting: list[WaitingCall], message: Message) -> WaitingCall:
     """The call that a message answers: the one that its metadata names with `call_id`, or else the oldest.
 
+    Args:
+        waiting: the calls that clients may decide.
+
     Raises:
-        InvalidParamsError: no call with that id waits.
+        InvalidParamsError: no call with that id waits for a client.
     """
+    if not waiting:
+        raise InvalidParamsError(NOT_THEIRS)
     wanted = message.metadata.fields["call_id"].string_value if "call_id" in message.metadata.fields else None
     for call in waiting:
         if wanted in (None, call.ticket.pending.id, call.ticket.suspension.id):
@@ -55,6 +65,7 @@ def decision_of(ticket: SuspensionTicket, message: Message) -> Decision:
         reason=reason,
         decision_id=message.message_id,
         actor="A2A client",
+        channel="a2a",
         arguments_digest=ticket.arguments_digest,
     )
 

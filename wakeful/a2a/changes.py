@@ -19,6 +19,7 @@ from wakeful.a2a.tasks import TERMINAL, TaskRef, rejected, task_of
 from wakeful.client.watching.descendants import watch
 from wakeful.client.watching.watcher import WatchContext
 from wakeful.contract import names
+from wakeful.contract.decisions import ClientDecisions
 from wakeful.contract.events import EventRecord, SignalRefused
 
 KEY_LENGTH = 16
@@ -37,10 +38,15 @@ class TaskChange:
         return self.task.status.state in TERMINAL
 
 
-async def task_changes(context: WatchContext, ref: TaskRef) -> AsyncGenerator[TaskChange, None]:
+async def task_changes(
+    context: WatchContext, ref: TaskRef, decisions: ClientDecisions
+) -> AsyncGenerator[TaskChange, None]:
     """Every change of the task, from its first state to its last, or until its thread ends. It waits for history.
 
     After a rewind they begin again: those that the rewind has left have the same keys.
+
+    Args:
+        decisions: what the clients who are shown the changes may decide.
 
     Raises:
         ThreadNotFound: there is no such thread.
@@ -48,7 +54,7 @@ async def task_changes(context: WatchContext, ref: TaskRef) -> AsyncGenerator[Ta
     is_rewound = True
     while is_rewound:
         is_rewound = False
-        fold = _Fold(context, ref)
+        fold = _Fold(context, ref, decisions)
         async with aclosing(watch(context, ref.thread_id, after=0, live=False, descendants=True)) as records:
             async for record in records:
                 if is_rewound := is_rewind(record):
@@ -63,10 +69,10 @@ async def task_changes(context: WatchContext, ref: TaskRef) -> AsyncGenerator[Ta
 class _Fold:
     """Takes the events of a thread and its sub-agents, and notices what changes in one task."""
 
-    def __init__(self, context: WatchContext, ref: TaskRef) -> None:
+    def __init__(self, context: WatchContext, ref: TaskRef, decisions: ClientDecisions) -> None:
         self._reader = context.reader
         self._ref = ref
-        self._tree = TreeRecord(ref.thread_id)
+        self._tree = TreeRecord(ref.thread_id, decisions)
         self._task: Task | None = None
 
     async def on_record(self, record: EventRecord) -> TaskChange | None:
@@ -84,7 +90,7 @@ class _Fold:
             return None
         at = Timestamp()
         at.FromMilliseconds(record.at)
-        task = rejected(Task(id=self._ref.id, context_id=self._ref.thread_id), reason)
+        task = rejected(Task(id=self._ref.id, context_id=self._ref.context_id), reason)
         task.status.timestamp.CopyFrom(at)
         return task
 

@@ -4,16 +4,15 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
 from a2a.types import Artifact, Part, Task, TaskArtifactUpdateEvent, TaskState, TaskStatusUpdateEvent
-from pydantic import JsonValue
 
-from wakeful.a2a.parts import data_part
+from wakeful.a2a.parts import data_part, parts_of
 from wakeful.a2a.projection import Phase, RunRecord, TreeRecord
 from wakeful.a2a.reading import TaskReader
 from wakeful.a2a.tasks import RESPONSE, SETTLED, TaskRef, rejected, task_of
 from wakeful.client.client import Client
 from wakeful.client.watching.live import REWOUND
 from wakeful.contract import names
-from wakeful.contract.events import EventRecord, SignalRefused, StepStart, StreamReset, TextDelta
+from wakeful.contract.events import EventRecord, FinishSummary, SignalRefused, StepStart, StreamReset, TextDelta
 
 TaskEvent = Task | TaskStatusUpdateEvent | TaskArtifactUpdateEvent
 
@@ -79,7 +78,7 @@ class TaskFollower:
     async def _read_again(self) -> Task:
         """The task after a rewind, which has undone a part of what was followed."""
         tree = await self._reader.tree(self._ref.thread_id)
-        self._tree, self._answer = tree or TreeRecord(self._ref.thread_id), AnswerStream(self._ref)
+        self._tree, self._answer = tree or self._reader.empty_tree(self._ref.thread_id), AnswerStream(self._ref)
         self.task = task_of(self._tree, self._ref) or self.task
         return self.task
 
@@ -106,20 +105,21 @@ class AnswerStream:
                 self._text += delta
                 yield self._update([_text_part(delta)], append=is_more)
             case _ if run.phase is Phase.DONE and run.summary is not None:
-                yield from self._rest(run.summary.response, run.summary.output)
+                yield from self._rest(run.summary)
 
-    def _rest(self, response: str, output: JsonValue) -> Iterator[TaskArtifactUpdateEvent]:
-        data = [] if output is None else [data_part(output)]
+    def _rest(self, summary: FinishSummary) -> Iterator[TaskArtifactUpdateEvent]:
+        response = summary.response
+        more = [*([] if summary.output is None else [data_part(summary.output)]), *parts_of(summary.artifacts)]
         is_shown, self._text = response == self._text, response
         if response and not is_shown:
-            yield self._update([_text_part(response), *data], append=False, last=True)
-        elif data and response:
-            yield self._update(data, append=True, last=True)
+            yield self._update([_text_part(response), *more], append=False, last=True)
+        elif more and (response or summary.artifacts):
+            yield self._update(more, append=bool(response), last=True)
 
     def _update(self, parts: list[Part], *, append: bool, last: bool = False) -> TaskArtifactUpdateEvent:
         artifact = Artifact(artifact_id=RESPONSE, name=RESPONSE, parts=parts)
         return TaskArtifactUpdateEvent(
-            task_id=self._ref.id, context_id=self._ref.thread_id, artifact=artifact, append=append, last_chunk=last
+            task_id=self._ref.id, context_id=self._ref.context_id, artifact=artifact, append=append, last_chunk=last
         )
 
 

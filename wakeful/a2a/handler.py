@@ -43,8 +43,9 @@ from wakeful.a2a.push_configs import PushConfigs, shown_config
 from wakeful.a2a.reading import NotShared, TaskReader
 from wakeful.a2a.sending import Sender, Turn
 from wakeful.a2a.task_ids import thread_of
-from wakeful.a2a.tasks import TERMINAL
+from wakeful.a2a.tasks import TERMINAL, TaskRef
 from wakeful.client.client import Client
+from wakeful.contract.decisions import ClientDecisions
 from wakeful.contract.errors import ChangeRefused, NoAnswer
 
 REQUEST = "request"
@@ -64,15 +65,16 @@ class WakefulRequestHandler(RequestHandler):
         *,
         public: AgentCard,
         tenant: str | None,
-        push_private: bool = False,
+        decisions: ClientDecisions,
+        push_private: bool,
     ) -> None:
         self._client = client
         self._agents = {agent.id: agent for agent in agents}
         self._public = public
         self._tenant = tenant
-        self._reader = TaskReader(client, self._agents, tenant=tenant)
+        self._reader = TaskReader(client, self._agents, tenant=tenant, decisions=decisions)
         self._sender = Sender(client, self._reader, tenant=tenant)
-        self._push_configs = PushConfigs(client, private=push_private)
+        self._push_configs = PushConfigs(client, private=push_private, decisions=decisions)
 
     @override
     @validate_request_params
@@ -128,7 +130,7 @@ class WakefulRequestHandler(RequestHandler):
             raise UnsupportedOperationError("tasks are listed by context: name one with contextId")
         with translating():
             try:
-                tree = await self._reader.tree(params.context_id)
+                tree = await self._reader.context(params.context_id)
             except NotShared:
                 tree = None
             tasks = [] if tree is None else await self._reader.tasks(tree)
@@ -164,8 +166,6 @@ class WakefulRequestHandler(RequestHandler):
     ) -> TaskPushNotificationConfig:
         with translating():
             turn = await self._find(params.task_id)
-            if turn.task.status.state in TERMINAL:
-                raise UnsupportedOperationError(f"task {params.task_id!r} has ended: get it instead")
             await self._push_configs.check(params)
             return shown_config(await self._push_configs.set(turn.ref, params))
 
@@ -201,12 +201,17 @@ class WakefulRequestHandler(RequestHandler):
         agent = self._agent(context)
         message, given = params.message, params.configuration.task_push_notification_config
         has_push = params.configuration.HasField("task_push_notification_config")
-        if has_push:
-            await self._push_configs.check(given)  # before the message is sent
+
+        async def check(ref: TaskRef) -> None:
+            if has_push:
+                await self._push_configs.check_number(ref, given)
+
+        if has_push:  # it is refused before the message is sent
+            await self._push_configs.check(given)
         if message.task_id:
-            turn = await self._sender.reply(message, live=live)
+            turn = await self._sender.reply(message, live=live, check=check)
         else:
-            turn = await self._sender.begin(agent.id, message, live=live)
+            turn = await self._sender.begin(agent.id, message, live=live, check=check)
         if has_push and turn.task.status.state not in TERMINAL:
             await self._push_configs.set(turn.ref, given)
         return turn

@@ -63,7 +63,7 @@ def data_part(value: JsonValue) -> Part:
 def a2a_message(message: messages.Message, *, task_id: str, context_id: str) -> Message:
     """A message of the conversation, as its sender would write it."""
     role = Role.ROLE_USER if message.role is messages.Role.USER else Role.ROLE_AGENT
-    parts = _parts(message.content)
+    parts = parts_of(message.content)
     return Message(message_id=message.id, task_id=task_id, context_id=context_id, role=role, parts=parts)
 
 
@@ -104,7 +104,8 @@ def _media_block(source: MediaSource, part: Part) -> ContentBlock:
             return DocumentBlock(source=source, title=part.filename or None)
 
 
-def _parts(blocks: Iterable[ContentBlock]) -> list[Part]:
+def parts_of(blocks: Iterable[ContentBlock]) -> list[Part]:
+    """Texts and files as a client of ours reads them."""
     parts = list[Part]()
     for block in blocks:
         match block:

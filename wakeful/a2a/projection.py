@@ -5,10 +5,11 @@ server that has just started shows exactly what the last one did.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
-from wakeful.contract.decisions import SuspensionTicket
+from wakeful.contract.decisions import ClientDecisions, SuspensionTicket
 from wakeful.contract.events import (
     ChildStarted,
     ErrorEvent,
@@ -71,10 +72,18 @@ class ThreadRecord:
     """Messages that were withdrawn before a run read them, and when."""
     pending: dict[str, SuspensionTicket] = field(default_factory=dict)
     """The suspended calls of the newest run, by call id."""
+    gated: set[str] = field(default_factory=set)
+    """Those of them that a permission rule, a gate or a hook has suspended."""
     delegates: dict[str, str] = field(default_factory=dict)
     """The threads of the sub-agents that calls of the newest run wait for, by call id."""
     all_delegates: set[str] = field(default_factory=set)
     """The same of all its calls, also of those that have ended."""
+
+    def copy(self) -> "ThreadRecord":
+        """A record of its own, which can take other events."""
+        copied = {name: copy(value) for name, value in vars(self).items()}
+        runs = [replace(run, message_ids=list(run.message_ids)) for run in self.runs]
+        return ThreadRecord(**{**copied, "runs": runs})
 
     @property
     def newest(self) -> RunRecord | None:
@@ -140,8 +149,9 @@ class ThreadRecord:
             case ChildStarted(call_id=str(call_id), agent_id=str(), thread_id=thread_id):
                 self.delegates[call_id] = thread_id
                 self.all_delegates.add(thread_id)
-            case ToolCallDone(id=id, outcome=ToolCallOutcome.SUSPENDED, result=result) if result.suspension is not None:
-                self.pending[id] = result.suspension
+            case ToolCallDone(id=id, outcome=ToolCallOutcome.SUSPENDED) as done if done.result.suspension is not None:
+                self.pending[id] = done.result.suspension
+                (self.gated.add if done.gated else self.gated.discard)(id)
             case ToolCallDone(id=id) | ToolCallCancel(id=id) | ToolCallResumed(target_id=id):
                 self.pending.pop(id, None)
                 self.delegates.pop(id, None)
@@ -155,13 +165,29 @@ class WaitingCall:
 
     thread_id: str
     ticket: SuspensionTicket
+    gated: bool = False
+
+    @property
+    def is_about_auth(self) -> bool:
+        """Whether the call waits for a permission, or a remote agent behind it for a sign-in."""
+        return self.ticket.is_about_auth
+
+    @property
+    def is_question(self) -> bool:
+        """Whether the tool asks for a value. Else it is asked whether the call may run."""
+        return self.ticket.is_question(gated=self.gated)
 
 
 class TreeRecord:
-    """A thread and the delegates that its calls have started, at any depth."""
+    """A thread and the delegates that its calls have started, at any depth.
 
-    def __init__(self, thread_id: str) -> None:
+    Args:
+        decisions: what the clients who are shown the thread's tasks may decide.
+    """
+
+    def __init__(self, thread_id: str, decisions: ClientDecisions) -> None:
         self.thread_id = thread_id
+        self.decisions = decisions
         self.threads: dict[str, ThreadRecord] = {thread_id: ThreadRecord()}
 
     @property
@@ -189,6 +215,6 @@ class TreeRecord:
         if thread is None or thread.newest is None:
             return
         if thread.newest.phase is Phase.PAUSED:
-            yield from (WaitingCall(thread_id, ticket) for ticket in thread.pending.values())
+            yield from (WaitingCall(thread_id, ticket, id in thread.gated) for id, ticket in thread.pending.items())
         for delegate in thread.delegates.values():
             yield from self._waiting(delegate)

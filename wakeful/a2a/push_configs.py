@@ -15,7 +15,8 @@ from wakeful.a2a.tasks import TaskRef
 from wakeful.a2a.webhooks import find_address, parse_webhook
 from wakeful.client.client import Client
 from wakeful.contract import ids, names
-from wakeful.contract.push import PushConfig, PushConfigRef, PushState
+from wakeful.contract.decisions import ClientDecisions
+from wakeful.contract.push import PushConfig, PushConfigRef, PushState, has_room
 from wakeful.history.decoder import Payloads
 from wakeful.rpc_errors import describe_execution
 
@@ -25,17 +26,23 @@ NO_CODEC = (
 )
 ID_LENGTH = 200
 
+MAX_PER_TASK = 10
+MAX_PER_CONTEXT = 50
+"""How many webhooks the tasks of a context may have: each state is posted to all of them."""
+
 
 class PushConfigs:
     """The push configs of a client's tasks.
 
     Args:
         private: webhooks may be at addresses that are not public.
+        decisions: what clients may decide, as the notifications tell them.
     """
 
-    def __init__(self, client: Client, *, private: bool) -> None:
+    def __init__(self, client: Client, *, private: bool, decisions: ClientDecisions) -> None:
         self._client = client
         self._private = private
+        self._decisions = decisions
 
     async def check(self, given: TaskPushNotificationConfig) -> None:
         """Refuse a config that the server must not use.
@@ -52,14 +59,15 @@ class PushConfigs:
                 raise InvalidParamsError("the config's token, scheme or credentials cannot be the value of a header")
         if len(given.id) > ID_LENGTH:
             raise InvalidParamsError(f"the config's id has more than {ID_LENGTH} characters")
-        webhook = parse_webhook(given.url)
-        try:
-            await find_address(webhook, private=self._private)
-        except OSError:
-            raise InvalidParamsError(f"the webhook's host {webhook.host!r} cannot be resolved") from None
+        await find_address(parse_webhook(given.url), private=self._private)
 
     async def set(self, ref: TaskRef, given: TaskPushNotificationConfig) -> PushConfig:
-        """Post every state of the task, from its first on, also those that it has had. The config was checked."""
+        """Post every state of the task, from its first on, also those that it has had. The config was checked.
+
+        Raises:
+            InvalidParamsError: the task, or its context, has as many configs as it may have.
+        """
+        await self.check_number(ref, given)
         config = PushConfig(
             id=given.id or ref.id,
             task_id=ref.id,
@@ -69,6 +77,9 @@ class PushConfigs:
             scheme=given.authentication.scheme or None,
             credentials=given.authentication.credentials or None,
             private=self._private,
+            decisions=self._decisions,
+            per_task=MAX_PER_TASK,
+            per_thread=MAX_PER_CONTEXT,
         )
         await self._client.temporal.start_workflow(
             names.WORKFLOW_A2A_PUSH,
@@ -93,17 +104,35 @@ class PushConfigs:
                 return config
         raise TaskNotFoundError(f"task {ref.id!r} has no push config {id!r}")
 
+    async def check_number(self, ref: TaskRef, given: TaskPushNotificationConfig) -> None:
+        """Refuse one config too many. Of two that come at once, the workflow drops the later one.
+
+        Raises:
+            InvalidParamsError: the task, or its context, has as many as it may have.
+        """
+        new = PushConfigRef(task_id=ref.id, id=given.id or ref.id)
+        known = [each for each in await self._all(ref) if each.ref != new]
+        of_task = sum(each.task_id == ref.id for each in known)
+        if of_task >= MAX_PER_TASK or len(known) >= MAX_PER_CONTEXT:
+            raise InvalidParamsError(
+                f"a task may have {MAX_PER_TASK} push configs, and the tasks of a context {MAX_PER_CONTEXT}: delete one"
+            )
+
     async def list(self, ref: TaskRef) -> "list[PushConfig]":
         """The configs of a task, in the order in which they were set."""
+        return [config for config in await self._all(ref) if config.task_id == ref.id]
+
+    async def _all(self, ref: TaskRef) -> tuple[PushConfig, ...]:
+        """The configs of all tasks of the context."""
         push_id, temporal = ids.push_id(ref.thread_id), self._client.temporal
         described = await describe_execution(temporal, push_id)
         if described is None or described.status is not WorkflowExecutionStatus.RUNNING:
-            return []
+            return ()
         configs = dict[PushConfigRef, PushConfig]()
         handle = temporal.get_workflow_handle(push_id, run_id=described.run_id)
         async for event in handle.fetch_history_events():
             await self._take(event, configs)
-        return [config for config in configs.values() if config.task_id == ref.id]
+        return tuple(configs.values())
 
     async def delete(self, ref: TaskRef, id: str) -> None:
         """Post no more states to this webhook; one that does not exist is no error."""
@@ -123,7 +152,8 @@ class PushConfigs:
         signal = event.workflow_execution_signaled_event_attributes
         if signal.signal_name == names.SIGNAL_SET_PUSH:
             config = await payloads.value(signal.input, PushConfig)
-            configs[config.ref] = config
+            if config.ref in configs or has_room(config, configs):
+                configs[config.ref] = config
         elif signal.signal_name == names.SIGNAL_DELETE_PUSH:
             configs.pop(await payloads.value(signal.input, PushConfigRef), None)
 

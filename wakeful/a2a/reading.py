@@ -1,13 +1,15 @@
 """Read the tasks of a thread from Temporal, whether a worker runs or not."""
 
+from collections import OrderedDict
 from collections.abc import Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from a2a.types import Task, TaskState
+from temporalio.client import WorkflowExecutionDescription as Description
 from temporalio.client import WorkflowExecutionStatus
 
-from wakeful.a2a.projection import TreeRecord
+from wakeful.a2a.projection import ThreadRecord, TreeRecord
 from wakeful.a2a.tasks import TaskRef, refs_of, task_of, waiting_task
 from wakeful.client.client import Client
 from wakeful.client.recent_submissions import recent_submissions
@@ -17,11 +19,18 @@ from wakeful.client.watching.heartbeat_feed import HeartbeatFeeds
 from wakeful.client.watching.retrying import OutageReporter, SharedCalls
 from wakeful.client.watching.watcher import WatchContext, Watcher
 from wakeful.contract import names
+from wakeful.contract.decisions import ClientDecisions
 from wakeful.contract.errors import CallerError, NoAnswer, ThreadNotFound
+from wakeful.contract.ids import a2a_context_id, a2a_thread_id
 from wakeful.contract.messages import Message
 from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
 from wakeful.contract.runs import Adapter, Errored
 from wakeful.contract.views import OutcomesView
+from wakeful.history.pending_task import pending_task
+
+MAX_KEPT = 32
+MAX_KEPT_EVENTS = 20_000
+"""Threads that a server keeps in memory, and events of all of them."""
 
 
 class NotShared(CallerError):
@@ -29,8 +38,8 @@ class NotShared(CallerError):
 
     def __init__(self, thread_id: str) -> None:
         super().__init__(
-            f"context {thread_id!r} is a thread that was not opened over A2A for an agent of this server: use another "
-            "context id"
+            f"context {a2a_context_id(thread_id)!r} is a thread that was not opened over A2A for an agent of this "
+            "server: use another context id"
         )
 
 
@@ -42,13 +51,46 @@ class FoundTask:
     task: Task
 
 
-class TaskReader:
-    """Reads the tasks of the threads that were opened over A2A for one of these agents, and of no others."""
+@dataclass(frozen=True)
+class _KeptThread:
+    """What was read of a thread, when its execution had this many events in history."""
 
-    def __init__(self, client: Client, agents: Iterable[str], *, tenant: str | None) -> None:
+    run_id: str
+    thread: ThreadRecord
+    length: int = -1
+
+
+class TaskReader:
+    """Reads the tasks of the threads that were opened over A2A for one of these agents, and of no others.
+
+    It keeps what it has read last, so that a client which asks for a task again and again costs what is new.
+    """
+
+    def __init__(
+        self, client: Client, agents: Iterable[str], *, tenant: str | None, decisions: ClientDecisions
+    ) -> None:
         self._client = client
         self._agents = frozenset(agents)
         self._tenant = tenant
+        self._decisions = decisions
+        self._kept = OrderedDict[str, _KeptThread]()
+
+    def empty_tree(self, thread_id: str) -> TreeRecord:
+        """The record of a thread of which nothing was read."""
+        return TreeRecord(thread_id, self._decisions)
+
+    async def context(self, context_id: str) -> TreeRecord | None:
+        """The record of a context's thread; None if there is none.
+
+        Raises:
+            NotShared: it is not one that may be shown.
+        """
+        tree = await self.tree(a2a_thread_id(context_id, self._tenant))
+        if tree is None:
+            # Older releases gave the thread of a context no prefix. None is opened that way any more.
+            with suppress(NotShared, ThreadNotFound):
+                return await self.tree(context_id)
+        return tree
 
     async def tree(self, thread_id: str, *, with_ended: bool = False) -> TreeRecord | None:
         """The record of a thread; None if there is none.
@@ -62,8 +104,8 @@ class TaskReader:
         described = await describe(self._client.temporal, thread_id)
         if described is None:
             return None
-        tree = TreeRecord(thread_id)
-        await self._read(tree, thread_id, with_ended=with_ended)
+        tree = self.empty_tree(thread_id)
+        await self._read(tree, described, with_ended=with_ended)
         if described.status is not WorkflowExecutionStatus.RUNNING and described.close_time is not None:
             # It was closed before its events were read: a run without an end was ended from outside.
             how = described.status.name.lower() if described.status is not None else "closed"
@@ -95,18 +137,37 @@ class TaskReader:
         """Why a thread has refused the message that names a task; None if it has not."""
         return await read_refusal(self._client.reader, ref)
 
-    async def _read(self, tree: TreeRecord, thread_id: str, *, with_ended: bool) -> None:
-        thread = tree.thread(thread_id)
-        context = WatchContext(self._client.reader, SharedCalls(), HeartbeatFeeds(), OutageReporter(None))
-        watcher = Watcher(context, thread_id, after=0, live=False, stop_at_newest=True)
-        async with aclosing(watcher.records()) as records:
-            async for record in records:
-                thread.on_record(record)
+    async def _read(self, tree: TreeRecord, described: Description, *, with_ended: bool) -> None:
+        thread = tree.threads[described.id] = await self._thread(described)
         for delegate in sorted(thread.all_delegates if with_ended else thread.delegates.values()):
-            try:
-                await self._read(tree, delegate, with_ended=with_ended)
-            except ThreadNotFound:  # its parent names it a moment before it is started, and may outlive it
-                continue
+            # Its parent names it a moment before it is started, and may outlive it.
+            with suppress(ThreadNotFound):
+                if (child := await describe(self._client.temporal, delegate)) is not None:
+                    await self._read(tree, child, with_ended=with_ended)
+
+    async def _thread(self, described: Description) -> ThreadRecord:
+        """The record of one thread. Of what was read before, only what came since is read."""
+        kept = self._kept.pop(described.id, None)
+        if kept is None or kept.run_id != described.run_id:  # another execution may have undone events
+            kept = _KeptThread(described.run_id, ThreadRecord())
+        if kept.length != described.history_length or pending_task(described) is not None:
+            thread = kept.thread.copy()
+            context = WatchContext(self._client.reader, SharedCalls(), HeartbeatFeeds(), OutageReporter(None))
+            watcher = Watcher(context, described.id, after=thread.position, live=False, stop_at_newest=True)
+            async with aclosing(watcher.records()) as records:
+                async for record in records:
+                    thread.on_record(record)
+            # With a pending task, a description may count events that are not in history.
+            length = described.history_length if pending_task(described) is None else -1
+            kept = _KeptThread(described.run_id, thread, length)
+        self._kept[described.id] = kept
+        while len(self._kept) > 1 and self._is_full():
+            self._kept.popitem(last=False)
+        return kept.thread.copy()
+
+    def _is_full(self) -> bool:
+        events = sum(kept.thread.position for kept in self._kept.values())
+        return len(self._kept) > MAX_KEPT or events > MAX_KEPT_EVENTS
 
     async def _may_show(self, tree: TreeRecord) -> bool:
         if tree.root.runs:

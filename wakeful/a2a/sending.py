@@ -1,6 +1,7 @@
 """Send what a client wrote to its thread: a message that begins or steers a run, or the answer to a question."""
 
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from a2a.types import Message, Task, TaskState, TaskStatus
@@ -11,13 +12,15 @@ from wakeful.a2a.parts import blocks_of
 from wakeful.a2a.projection import TreeRecord, WaitingCall
 from wakeful.a2a.reading import FoundTask, NotShared, TaskReader
 from wakeful.a2a.task_ids import context_id, thread_of
-from wakeful.a2a.tasks import INTERRUPTED, SETTLED, TERMINAL, TaskRef, task_of, waiting_task
+from wakeful.a2a.tasks import INTERRUPTED, SETTLED, TERMINAL, TaskRef, for_clients, task_of, waiting_task
 from wakeful.client.client import Client
 from wakeful.contract import messages
 from wakeful.contract.errors import DecisionRefused, NoAnswer
-from wakeful.contract.ids import thread_id_problem
+from wakeful.contract.ids import a2a_context_id, a2a_thread_id, thread_id_problem
 from wakeful.contract.outcomes import OutcomeStatus
 from wakeful.contract.runs import Adapter, OnBusy
+
+Check = Callable[[TaskRef], Awaitable[None]]
 
 
 @dataclass
@@ -39,21 +42,26 @@ class Sender:
         self._reader = reader
         self._tenant = tenant
 
-    async def begin(self, agent_id: str, message: Message, *, live: bool) -> Turn:
+    async def begin(self, agent_id: str, message: Message, *, live: bool, check: Check) -> Turn:
         """Begin a task with a message that names none; one that was sent before has its task already.
+
+        Args:
+            check: raises if the message must not be sent.
 
         Raises:
             InvalidParamsError: the message is empty, or its context cannot be one.
             NotShared: its context is a thread that clients must not see.
         """
         blocks = blocks_of(message)
-        thread_id = message.context_id or context_id(agent_id, message.message_id, _content(message))
-        if (problem := thread_id_problem(thread_id)) is not None:
+        context = message.context_id or context_id(agent_id, message.message_id, _content(message))
+        if (problem := thread_id_problem(a2a_thread_id(context, self._tenant))) is not None:
             raise InvalidParamsError(f"the contextId cannot be that of a context: {problem}")
+        tree = await self._reader.context(context)
+        thread_id = a2a_thread_id(context, self._tenant) if tree is None else tree.thread_id
         ref = TaskRef(thread_id, message.message_id)
-        tree = await self._reader.tree(thread_id)
         if tree is not None and (found := await self._reader.find(tree, ref.id)) is not None:
             return Turn(tree, ref, found.task, is_over=found.task.status.state in SETTLED)
+        await check(ref)
         await self._client.send(
             thread_id,
             blocks,
@@ -64,10 +72,14 @@ class Sender:
             adapter=Adapter.A2A,
         )
         sent = messages.Message(id=message.message_id, role=messages.Role.USER, content=blocks)
-        return Turn(tree or TreeRecord(thread_id), ref, waiting_task(ref, sent, int(time.time() * 1000)))
+        tree = tree or self._reader.empty_tree(thread_id)
+        return Turn(tree, ref, waiting_task(ref, sent, int(time.time() * 1000)))
 
-    async def reply(self, message: Message, *, live: bool) -> Turn:
+    async def reply(self, message: Message, *, live: bool, check: Check) -> Turn:
         """Answer the question of a task, or steer it.
+
+        Args:
+            check: raises if the message must not be sent.
 
         Raises:
             TaskNotFoundError: there is no such task.
@@ -75,7 +87,7 @@ class Sender:
             InvalidParamsError: the message is of another context, or does not answer the question.
         """
         thread_id = thread_of(message.task_id)
-        if thread_id is not None and message.context_id not in ("", thread_id):
+        if thread_id is not None and message.context_id not in ("", a2a_context_id(thread_id)):
             raise InvalidParamsError(f"task {message.task_id!r} does not belong to context {message.context_id!r}")
         tree = None if thread_id is None else await self._shared_tree(thread_id)
         found = None if tree is None else await self._reader.find(tree, message.task_id)
@@ -88,6 +100,7 @@ class Sender:
             raise UnsupportedOperationError(
                 f"task {message.task_id!r} has ended: send the message to its context, without a task id"
             )
+        await check(found.ref)
         if state in INTERRUPTED:
             return await self._answered(found, await self._decide(tree, message))
         await self._steer(tree, found, message, live=live)
@@ -95,7 +108,8 @@ class Sender:
 
     async def _answered(self, found: FoundTask, call: WaitingCall) -> Turn:
         """The task after an answer: it works, also while no worker has read the answer, and asks nothing twice."""
-        tree = await self._reader.tree(found.ref.thread_id, with_ended=True) or TreeRecord(found.ref.thread_id)
+        tree = await self._reader.tree(found.ref.thread_id, with_ended=True)
+        tree = tree or self._reader.empty_tree(found.ref.thread_id)
         task = task_of(tree, found.ref) or found.task
         if call not in tree.waiting():
             return Turn(tree, found.ref, task, is_over=task.status.state in SETTLED)
@@ -123,7 +137,7 @@ class Sender:
         return False
 
     async def _decide(self, tree: TreeRecord, message: Message) -> WaitingCall:
-        call = chosen_call(tree.waiting(), message)
+        call = chosen_call(for_clients(tree), message)
         decision = decision_of(call.ticket, message)
         try:
             await self._client.decide_many(call.thread_id, [decision], tenant=self._tenant, confirm=True)

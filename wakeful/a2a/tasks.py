@@ -10,16 +10,21 @@ from a2a.types import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
 from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import JsonValue
 
-from wakeful.a2a.parts import a2a_message, data_part
+from wakeful.a2a.parts import a2a_message, data_part, parts_of
 from wakeful.a2a.projection import Phase, RunRecord, TreeRecord, WaitingCall
 from wakeful.a2a.task_ids import task_id
 from wakeful.contract import messages
 from wakeful.contract.decisions import SuspensionTicket
-from wakeful.contract.names import ACTION_PERMISSION
+from wakeful.contract.ids import a2a_context_id
 from wakeful.contract.runs import Blocked, Cancelled, Errored, StopDetail, Stopped, Termination
 
 RESPONSE = "response"
 """The id of the artifact that has the answer of a run."""
+
+DECIDED_BY, STAFF = "decided_by", "staff"
+"""The data of a status by which programs know that no message to the task can make the decision it waits for."""
+
+ON_STAFF = "The task waits for a decision of this service's staff. It continues by itself when they have decided."
 
 TERMINAL = frozenset(
     {
@@ -45,6 +50,10 @@ class TaskRef:
     def id(self) -> str:
         return task_id(self.thread_id, self.message_id)
 
+    @property
+    def context_id(self) -> str:
+        return a2a_context_id(self.thread_id)
+
 
 def task_of(tree: TreeRecord, ref: TaskRef) -> Task | None:
     """The task that a message names; None if the thread does not know the message, or it did not come over A2A."""
@@ -61,12 +70,12 @@ def task_of(tree: TreeRecord, ref: TaskRef) -> Task | None:
         return None
     task = Task(
         id=ref.id,
-        context_id=ref.thread_id,
+        context_id=ref.context_id,
         status=_status(tree, run, ref),
         artifacts=artifacts_of(run),
         history=[_history_message(tree, id, ref) for id in run.message_ids if id in tree.root.messages],
     )
-    task.metadata.update({"run_id": run.identity.run_id, "agent_id": run.identity.agent_id})
+    task.metadata.update({"runId": run.identity.run_id, "agentId": run.identity.agent_id})
     return task
 
 
@@ -89,11 +98,11 @@ def waiting_task(
     reason: str | None = None,
 ) -> Task:
     """The task of a message that no run has read, at this time."""
-    sent = a2a_message(message, task_id=ref.id, context_id=ref.thread_id)
+    sent = a2a_message(message, task_id=ref.id, context_id=ref.context_id)
     status = TaskStatus(
-        state=state, timestamp=timestamp(at), message=_note(ref.id, ref.thread_id, reason) if reason else None
+        state=state, timestamp=timestamp(at), message=_note(ref.id, ref.context_id, reason) if reason else None
     )
-    return Task(id=ref.id, context_id=ref.thread_id, status=status, history=[sent])
+    return Task(id=ref.id, context_id=ref.context_id, status=status, history=[sent])
 
 
 def rejected(task: Task, reason: str) -> Task:
@@ -108,11 +117,12 @@ def rejected(task: Task, reason: str) -> Task:
 
 def artifacts_of(run: RunRecord) -> list[Artifact]:
     """The answer of a run that has ended."""
-    if run.phase is not Phase.DONE or run.summary is None or not run.summary.response:
+    if run.phase is not Phase.DONE or run.summary is None or not (run.summary.response or run.summary.artifacts):
         return []
-    parts = [Part(text=run.summary.response, media_type="text/plain")]
+    parts = [Part(text=run.summary.response, media_type="text/plain")] if run.summary.response else []
     if run.summary.output is not None:
         parts.append(data_part(run.summary.output))
+    parts += parts_of(run.summary.artifacts)
     return [Artifact(artifact_id=RESPONSE, name=RESPONSE, parts=parts)]
 
 
@@ -127,17 +137,6 @@ def state_of(termination: Termination | None) -> TaskState:
             return TaskState.TASK_STATE_FAILED
         case _:
             return TaskState.TASK_STATE_COMPLETED
-
-
-def is_about_auth(ticket: SuspensionTicket) -> bool:
-    """Whether a call waits for a permission, or a remote agent behind it for a sign-in."""
-    arguments = ticket.pending.arguments
-    is_remote_auth = isinstance(arguments, dict) and (ticket.pending.name, arguments.get("kind")) == REMOTE_AUTH
-    return ticket.suspension.action == ACTION_PERMISSION or is_remote_auth
-
-
-REMOTE_AUTH = ("remote_input", "auth")
-"""The tool by which a remote agent of ours asks, and the kind of its question if it asks for authorisation."""
 
 
 def timestamp(at: int) -> Timestamp:
@@ -155,14 +154,20 @@ def _status(tree: TreeRecord, run: RunRecord, ref: TaskRef) -> TaskStatus:
         case Phase.DONE:
             status.state = state_of(run.termination)
             if (reason := _reason(run)) is not None:
-                status.message.CopyFrom(_note(ref.id, ref.thread_id, reason))
+                status.message.CopyFrom(_note(ref.id, ref.context_id, reason))
         case _ if run is tree.root.newest and (waiting := tree.waiting()):
-            is_auth = is_about_auth(waiting[0].ticket)
+            asked = next(iter(for_clients(tree)), None)
+            is_auth = asked is None or asked.is_about_auth
             status.state = TaskState.TASK_STATE_AUTH_REQUIRED if is_auth else TaskState.TASK_STATE_INPUT_REQUIRED
-            status.message.CopyFrom(question(ref, waiting[0]))
+            status.message.CopyFrom(question(ref, asked) if asked is not None else _note_on_staff(ref, waiting[0]))
         case _:
             pass
     return status
+
+
+def for_clients(tree: TreeRecord) -> list[WaitingCall]:
+    """The calls that a task waits for and that clients may decide, the oldest of each thread first."""
+    return [call for call in tree.waiting() if tree.decisions.include(is_question=call.is_question)]
 
 
 def question(ref: TaskRef, call: WaitingCall) -> Message:
@@ -170,7 +175,7 @@ def question(ref: TaskRef, call: WaitingCall) -> Message:
     ticket = call.ticket
     asked, suspension = ticket.pending, ticket.suspension
     facts: dict[str, JsonValue] = {
-        "kind": "auth" if is_about_auth(ticket) else "input",
+        "kind": "auth" if call.is_about_auth else "input",
         "action": suspension.action,
         "call_id": asked.id,
         "tool": asked.name,
@@ -181,8 +186,18 @@ def question(ref: TaskRef, call: WaitingCall) -> Message:
     if ticket.expires_at is not None:
         facts["expires_at"] = ticket.expires_at
     parts = [Part(text=_question_text(ticket), media_type="text/plain"), data_part(facts)]
-    id = f"{ref.id}:{suspension.id}"
-    return Message(message_id=id, task_id=ref.id, context_id=ref.thread_id, role=Role.ROLE_AGENT, parts=parts)
+    return _asking(ref, call, parts)
+
+
+def _note_on_staff(ref: TaskRef, call: WaitingCall) -> Message:
+    """What clients see of a decision that is not theirs: that there is one. The call's arguments may be internal."""
+    parts = [Part(text=ON_STAFF, media_type="text/plain"), data_part({"kind": "auth", DECIDED_BY: STAFF})]
+    return _asking(ref, call, parts)
+
+
+def _asking(ref: TaskRef, call: WaitingCall, parts: list[Part]) -> Message:
+    id = f"{ref.id}:{call.ticket.suspension.id}"
+    return Message(message_id=id, task_id=ref.id, context_id=ref.context_id, role=Role.ROLE_AGENT, parts=parts)
 
 
 def _question_text(ticket: SuspensionTicket) -> str:
@@ -214,4 +229,4 @@ def _note(task_id: str, context_id: str, text: str) -> Message:
 
 
 def _history_message(tree: TreeRecord, message_id: str, ref: TaskRef) -> Message:
-    return a2a_message(tree.root.messages[message_id], task_id=ref.id, context_id=ref.thread_id)
+    return a2a_message(tree.root.messages[message_id], task_id=ref.id, context_id=ref.context_id)

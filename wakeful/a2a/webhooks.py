@@ -5,6 +5,7 @@ The address is checked when the config is set, and again when it is used: a name
 """
 
 import asyncio
+import contextlib
 import ipaddress
 import socket
 from dataclasses import dataclass
@@ -21,7 +22,9 @@ TOKEN_HEADER = "X-A2A-Notification-Token"
 ID_HEADER = "Idempotency-Key"
 """The header with the id of a notification, which is the same if the notification is sent again."""
 
-TIMEOUT_SECONDS = 30.0
+POST_SECONDS = 10.0
+"""How long a webhook may take for everything: from the look-up of its name to the end of its answer's headers."""
+
 MAX_URL_LENGTH = 2000
 
 
@@ -66,26 +69,29 @@ async def find_address(webhook: Webhook, *, private: bool) -> str:
         private: it may be an address that is not public: of this machine, or of its networks.
 
     Raises:
-        WebhookRefused: one of its addresses is not public.
-        OSError: it cannot be resolved.
+        WebhookRefused: it cannot be resolved, or one of its addresses is not public. The message does not say which: a
+            client could otherwise find out which names the server's own networks have.
     """
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(webhook.host, webhook.port, type=socket.SOCK_STREAM)
-    addresses = [str(info[4][0]) for info in found]
-    if not private and not all(map(_is_public, addresses)):
-        raise WebhookRefused(
-            f"the webhook's host {webhook.host!r} has an address that is not public; if clients may have webhooks in "
-            "the server's own networks, serve with --push-private, or app(…, push_private=True)"
-        )
-    return addresses[0]
+    addresses = list[str]()
+    with contextlib.suppress(OSError, UnicodeError, TimeoutError):
+        async with asyncio.timeout(POST_SECONDS):
+            found = await loop.getaddrinfo(webhook.host, webhook.port, type=socket.SOCK_STREAM)
+        addresses = [str(info[4][0]) for info in found]
+    if addresses and (private or all(map(_is_public, addresses))):
+        return addresses[0]
+    raise WebhookRefused(
+        f"the webhook's host {webhook.host!r} has no public address; if clients may have webhooks in the server's own "
+        "networks, serve with --push-private, or app(…, push_private=True)"
+    )
 
 
 async def post_task(config: PushConfig, task: Task, *, id: str) -> None:
     """Post a task to a webhook.
 
     Raises:
-        WebhookRefused: its host has got an address that is not public.
-        OSError: its host cannot be resolved.
+        WebhookRefused: its host has no address any more, or one that is not public.
+        TimeoutError: it took too long, however much it sent meanwhile.
         httpx.HTTPError: it cannot be reached, or does not accept the notification.
     """
     webhook = parse_webhook(config.url)
@@ -99,11 +105,12 @@ async def post_task(config: PushConfig, task: Task, *, id: str) -> None:
         headers={"Host": url.netloc.decode("ascii"), **_headers(config), ID_HEADER: id},
         extensions={
             "sni_hostname": url.raw_host.decode("ascii"),
-            "timeout": httpx.Timeout(TIMEOUT_SECONDS).as_dict(),
+            "timeout": httpx.Timeout(POST_SECONDS).as_dict(),
         },
     )
-    # Not by a client: that would log the address, which may hold a secret, and follow proxies and redirects.
-    async with httpx.AsyncHTTPTransport() as transport:
+    # Not by a client: that would log the address, which may hold a secret, and follow proxies and redirects. The time
+    # is limited as a whole, because httpx limits each read alone: a webhook could send a byte now and then.
+    async with asyncio.timeout(POST_SECONDS), httpx.AsyncHTTPTransport() as transport:
         response = await transport.handle_async_request(request)
         await response.aclose()  # what it answers is not read
     if not response.is_success:
@@ -125,7 +132,26 @@ def _shown(task: Task) -> Task:
     return shown
 
 
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+"""Translated to the IPv4 address in the last 32 bits."""
+
+_NOT_PUBLIC = [
+    ipaddress.ip_network(network)
+    for network in (
+        "168.63.129.16/32",  # Azure's own services, on every machine in it
+        "192.88.99.0/24",  # relays of 6to4
+        "2002::/16",  # 6to4: the IPv4 address in it may be any
+        "2001::/32",  # Teredo: the same
+        "64:ff9b:1::/48",  # NAT64 for addresses that are not public
+        "fec0::/10",  # site-local
+    )
+]
+"""What Python counts as global, and is the server's own network, or leads to it."""
+
+
 def _is_public(address: str) -> bool:
     ip = ipaddress.ip_address(address.partition("%")[0])
-    ip = getattr(ip, "ipv4_mapped", None) or ip
-    return ip.is_global and not (ip.is_multicast or ip.is_reserved or ip.is_unspecified)
+    if isinstance(ip, ipaddress.IPv6Address):
+        ip = ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF) if ip in _NAT64 else ip.ipv4_mapped or ip
+    is_special = ip.is_multicast or ip.is_reserved or ip.is_unspecified
+    return ip.is_global and not is_special and not any(ip in network for network in _NOT_PUBLIC)

@@ -3,15 +3,14 @@
 import contextlib
 import ipaddress
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from wakeful import http_serving
 from wakeful.contract.errors import ConfigurationError
 from wakeful.http_serving import in_url, is_loopback
-from wakeful.mcp.transports import PATH
+from wakeful.mcp.transports import PATH, TOKEN_VARIABLE
 
-TOKEN_VARIABLE = "WAKEFUL_MCP_TOKEN"
 LOCAL = "127.0.0.1"
 
 
@@ -26,11 +25,6 @@ class Bound:
     @property
     def url(self) -> str:
         return f"http://{in_url(self.host)}:{self.socket.getsockname()[1]}{PATH}"
-
-
-def read_token(environ: Mapping[str, str]) -> str | None:
-    """The bearer token that clients must have."""
-    return environ.get(TOKEN_VARIABLE, "").strip() or None
 
 
 def listen(written: str, allowed_hosts: Sequence[str], *, token: str | None) -> Bound:

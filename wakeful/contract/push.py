@@ -4,11 +4,13 @@ A config may hold secrets of a client. They are in history, so the server takes 
 encrypts it; and no `repr` shows them.
 """
 
+from collections.abc import Collection
 from typing import Annotated
 
 from pydantic import Field
 
 from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.decisions import ClientDecisions
 
 TASK_CHANGED = "wakeful_a2a_task_changed"
 """The extern function by which a thread's workflow tells its worker that the state of an A2A task may have changed."""
@@ -38,6 +40,12 @@ class PushConfig(Wire):
     """For the header `Authorization`, after the scheme."""
     private: Few[bool] = False
     """The server allows webhooks at addresses that are not public."""
+    decisions: Maybe[ClientDecisions] = None
+    """What the server's clients may decide; None of a config from a release whose clients could decide everything."""
+    per_task: Maybe[int] = None
+    """How many configs a task may have: this one is dropped if the task has as many. None: any number."""
+    per_thread: Maybe[int] = None
+    """The same, of all tasks of the thread."""
 
     @property
     def ref(self) -> "PushConfigRef":
@@ -79,3 +87,10 @@ class Posted(Wire):
     """The state; None if there was no new one for a while."""
     is_over: Few[bool] = False
     """No other state will follow: the task has ended, or its thread does not exist any more."""
+
+
+def has_room(config: PushConfig, known: Collection[PushConfigRef]) -> bool:
+    """Whether a config may be added to these, by its own limits."""
+    of_task = sum(ref.task_id == config.task_id for ref in known)
+    fits_task = config.per_task is None or of_task < config.per_task
+    return fits_task and (config.per_thread is None or len(known) < config.per_thread)

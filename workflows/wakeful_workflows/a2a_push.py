@@ -12,11 +12,11 @@ import logging
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
+from temporalio.common import Priority, RetryPolicy
 from temporalio.exceptions import ActivityError, is_cancelled_exception
 
 from wakeful.contract import names
-from wakeful.contract.push import Posted, PostInput, PushConfig, PushConfigRef, PushState, PushSubscription
+from wakeful.contract.push import Posted, PostInput, PushConfig, PushConfigRef, PushState, PushSubscription, has_room
 from wakeful_workflows.run_log import logger
 from wakeful_workflows.tools import HEARTBEAT_TIMEOUT
 
@@ -26,10 +26,11 @@ terminated."""
 
 ATTEMPT_TIMEOUT = timedelta(minutes=10)
 
-PATIENCE = RetryPolicy(
-    initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=10), maximum_attempts=440
-)
-"""With a webhook that does not accept a notification: about three days. Then its config is dropped."""
+RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=10))
+"""Of a notification that a webhook does not accept, until the activity says that it has been tried for long enough."""
+
+LAST = Priority(priority_key=5)
+"""After everything that runs wait for."""
 
 
 @workflow.defn(name=names.WORKFLOW_A2A_PUSH, sandboxed=False)
@@ -77,6 +78,8 @@ class A2aPush:
                 case PushConfig(ref=ref):
                     known = self._subscriptions.get(ref)
                     if known is not None and known.config == request:
+                        continue
+                    if known is None and not has_room(request, self._subscriptions):
                         continue
                     self._subscriptions[ref] = PushSubscription(config=request, sent=known.sent if known else ())
                 case PushConfigRef() as ref:
@@ -135,7 +138,8 @@ class A2aPush:
                 result_type=Posted,
                 start_to_close_timeout=ATTEMPT_TIMEOUT,
                 heartbeat_timeout=HEARTBEAT_TIMEOUT,
-                retry_policy=PATIENCE,
+                retry_policy=RETRIES,
+                priority=LAST,
                 summary=f"task {subscription.config.task_id}",
             )
         except ActivityError as error:

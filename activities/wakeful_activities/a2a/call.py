@@ -205,7 +205,7 @@ class RemoteCall:
                     left=self._seconds_left,
                 )
             case RemoteState.COMPLETED:
-                return self._answer(snapshot, text=snapshot.answer, output=snapshot.data)
+                return self._answer(snapshot, text=snapshot.answer, output=snapshot.data, media=snapshot.files)
             case RemoteState.INPUT_REQUIRED | RemoteState.AUTH_REQUIRED:
                 return self._question(snapshot)
             case RemoteState.FAILED:

@@ -6,8 +6,10 @@ worker. No error has the webhook's path, its token or what it answered: the mess
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+import random
+from collections.abc import Coroutine, Iterator
 from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx
@@ -19,6 +21,7 @@ from wakeful.client.watching.heartbeat_feed import HeartbeatFeeds
 from wakeful.client.watching.retrying import OutageReporter, SharedCalls
 from wakeful.client.watching.watcher import WatchContext
 from wakeful.contract import ids
+from wakeful.contract.decisions import ClientDecisions
 from wakeful.contract.errors import ThreadNotFound
 from wakeful.contract.names import ACTIVITY_POST_TASK
 from wakeful.contract.push import Posted, PostInput, PushConfig
@@ -36,17 +39,32 @@ HEARTBEAT_SECONDS = 2.0
 
 NO_EXTRA = "push notifications need a worker with the extra a2a: pip install 'wakeful[a2a]'"
 UNDELIVERED = "undelivered"
+BENIGN = ApplicationErrorCategory.BENIGN
+
+PATIENCE = timedelta(days=3)
+"""With a webhook that does not accept a notification. Then its config is dropped."""
+
+SHARE = 4
+"""The part of a worker's slots that notifications may have: one of so many."""
+
+BUSY = "other notifications have all slots of this worker that are for them"
+BUSY_SECONDS = 2.0
 
 
 class PushActivity:
-    """Posts the states of tasks."""
+    """Posts the states of tasks.
 
-    def __init__(self, reader: ThreadReader) -> None:
+    Args:
+        slots: how many activities the worker executes at once.
+    """
+
+    def __init__(self, reader: ThreadReader, *, slots: int) -> None:
+        self._free = max(1, slots // SHARE)
         self._context = WatchContext(reader, SharedCalls(), HeartbeatFeeds(), OutageReporter())
 
     @activity.defn(name=ACTIVITY_POST_TASK)
     async def post_task_update(self, input: PostInput) -> Posted:
-        with heartbeating(intervals=HeartbeatIntervals(HEARTBEAT_SECONDS)):
+        with self._slot(), heartbeating(intervals=HeartbeatIntervals(HEARTBEAT_SECONDS)):
             try:
                 change = await _unless_worker_stops(self._next_change(input))
             except ThreadNotFound:  # it was deleted, or Temporal has deleted it
@@ -56,6 +74,21 @@ class PushActivity:
             await _post(input.subscription.config, change)
             return Posted(state=change.key, is_over=change.is_last)
 
+    @contextlib.contextmanager
+    def _slot(self) -> Iterator[None]:
+        """One of the slots that notifications have. If none is free, the activity leaves the worker's slot at once.
+
+        So tools and models have the rest of the worker to themselves, however many webhooks answer slowly.
+        """
+        if not self._free:
+            later = timedelta(seconds=BUSY_SECONDS * (1 + random.random()))
+            raise ApplicationError(BUSY, type=UNDELIVERED, next_retry_delay=later, category=BENIGN)
+        self._free -= 1
+        try:
+            yield
+        finally:
+            self._free += 1
+
     async def _next_change(self, input: PostInput) -> "TaskChange | None":
         """The first change that was not posted; None if there is none for a while."""
         try:
@@ -63,12 +96,13 @@ class PushActivity:
             from wakeful.a2a.tasks import TaskRef
         except ModuleNotFoundError as error:
             raise ApplicationError(NO_EXTRA, type=UNDELIVERED) from error
-        ref = TaskRef(input.thread_id, input.subscription.config.message_id)
+        config = input.subscription.config
+        ref, decisions = TaskRef(input.thread_id, config.message_id), config.decisions or ClientDecisions.ALL
         loop = asyncio.get_running_loop()
         with contextlib.suppress(TimeoutError):
             async with (
                 asyncio.timeout(FOLLOW_SECONDS) as waiting,
-                aclosing(task_changes(self._context, ref)) as changes,
+                aclosing(task_changes(self._context, ref, decisions)) as changes,
             ):
                 async for change in changes:
                     if change.key not in input.subscription.sent:
@@ -88,7 +122,7 @@ async def _unless_worker_stops(work: Coroutine[Any, Any, R]) -> R:
     finally:
         working.cancel()
         stopping.cancel()
-    raise ApplicationError("the worker stops", type=UNDELIVERED, category=ApplicationErrorCategory.BENIGN)
+    raise ApplicationError("the worker stops", type=UNDELIVERED, category=BENIGN)
 
 
 async def _post(config: PushConfig, change: "TaskChange") -> None:
@@ -101,6 +135,8 @@ async def _post(config: PushConfig, change: "TaskChange") -> None:
         problem = str(error)
     except httpx.HTTPStatusError as error:
         problem = f"it answered {error.response.status_code}"
+    except TimeoutError:
+        problem = "it took too long"
     except (httpx.HTTPError, OSError) as error:
         problem = f"it cannot be reached ({type(error).__name__})"
     else:
@@ -109,5 +145,11 @@ async def _post(config: PushConfig, change: "TaskChange") -> None:
     raise ApplicationError(
         f"the webhook at {host!r} has not accepted a notification: {problem}",
         type=UNDELIVERED,
-        category=ApplicationErrorCategory.BENIGN,
+        category=BENIGN,
+        non_retryable=_age() > PATIENCE,
     )
+
+
+def _age() -> timedelta:
+    """For how long the notification has been tried. Attempts do not tell: some only found no free slot."""
+    return datetime.now(UTC) - activity.info().scheduled_time

@@ -38,6 +38,7 @@ from wakeful_activities.a2a.outgoing import MediaBlock, SentBlock
 from wakeful_activities.a2a.sdk_errors import translating
 from wakeful_activities.a2a.secrets import EndpointSecrets, origin_of
 from wakeful_activities.a2a.snapshots import RemoteSnapshot, TaskFold, snapshot_of
+from wakeful_activities.bounded_http import IDENTITY, bound_response
 
 CONNECT_SECONDS = 10.0
 REQUEST_SECONDS = 30.0
@@ -52,7 +53,9 @@ def new_http_client() -> httpx.AsyncClient:
     # Reading has no timeout here: how long an answer may take depends on the request.
     timeout = httpx.Timeout(REQUEST_SECONDS, connect=CONNECT_SECONDS, read=None)
     # A worker's slots limit how many calls follow a stream.
-    return httpx.AsyncClient(timeout=timeout, limits=httpx.Limits(max_connections=None, max_keepalive_connections=20))
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+    hooks = {"response": [bound_response]}
+    return httpx.AsyncClient(timeout=timeout, limits=limits, headers=IDENTITY, event_hooks=hooks)
 
 
 async def read_card(http: httpx.AsyncClient, endpoint: Endpoint, secrets: EndpointSecrets) -> AgentCard:

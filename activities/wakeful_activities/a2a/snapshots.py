@@ -1,14 +1,18 @@
 """A remote task as far as it is known, in our words: what the service streams and answers, folded into one value."""
 
+import base64
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from a2a.types.a2a_pb2 import Message, Part, StreamResponse, Task, TaskArtifactUpdateEvent, TaskState
+from a2a.types.a2a_pb2 import Artifact, Message, Part, StreamResponse, Task, TaskArtifactUpdateEvent, TaskState
 from google.protobuf.json_format import MessageToDict
 from pydantic import JsonValue
 
+from wakeful.contract.limits import ANSWER_BYTES, MESSAGE_BYTES
+from wakeful.contract.messages import AudioBlock, Base64Source, DocumentBlock, ImageBlock, MediaBlock, VideoBlock
 from wakeful.contract.remote import RemoteState
+from wakeful_activities.a2a.failures import RemoteError, RemoteErrorKind
 
 _STATES = {
     TaskState.TASK_STATE_UNSPECIFIED: RemoteState.WORKING,
@@ -36,6 +40,8 @@ class RemoteSnapshot:
     """The message of its status: progress, a question, or why it failed."""
     data: JsonValue = None
     """The one structured result, if there is exactly one."""
+    files: tuple[MediaBlock, ...] = ()
+    """The files of its artifacts, the first of them, up to half of what an answer may have."""
     state_since: int | None = None
     message_ids: frozenset[str] = frozenset()
     """Of its history, if the service keeps one."""
@@ -45,11 +51,12 @@ class RemoteSnapshot:
         return self.text or self.status_text
 
     def without(self, secrets: Callable[[str], str]) -> "RemoteSnapshot":
-        """The snapshot with texts from which secrets are removed."""
+        """The snapshot with texts from which secrets are removed, and without files that contain one."""
         data = self.data
         if data is not None and secrets(written := json.dumps(data)) != written:
             data = json.loads(secrets(written))
-        return replace(self, text=secrets(self.text), status_text=secrets(self.status_text), data=data)
+        files = tuple(file for file in self.files if (written := _written(file)) == secrets(written))
+        return replace(self, text=secrets(self.text), status_text=secrets(self.status_text), data=data, files=files)
 
 
 class TaskFold:
@@ -60,8 +67,14 @@ class TaskFold:
         if task is not None:
             self._task.CopyFrom(task)
         self._message: Message | None = None
+        self._streamed = 0
 
     def add(self, event: StreamResponse) -> None:
+        """Apply an event.
+
+        Raises:
+            RemoteError: the service streams more artifacts than are read.
+        """
         match event.WhichOneof("payload"):
             case "task":
                 self._task.CopyFrom(event.task)
@@ -78,11 +91,16 @@ class TaskFold:
 
     def _add_artifact(self, update: TaskArtifactUpdateEvent) -> None:
         new = update.artifact
+        self._streamed += new.ByteSize()
+        if self._streamed > MESSAGE_BYTES:
+            raise RemoteError(
+                RemoteErrorKind.REFUSED, f"its task is not read further: it streams more than {MESSAGE_BYTES:,} bytes"
+            )
         known = next((each for each in self._task.artifacts if each.artifact_id == new.artifact_id), None)
         if known is None:
             self._task.artifacts.append(new)
         elif update.append:
-            known.parts.extend(new.parts)
+            _extend(known, new)
         else:
             known.CopyFrom(new)
 
@@ -93,6 +111,16 @@ class TaskFold:
     @property
     def snapshot(self) -> RemoteSnapshot:
         return snapshot_of(self._task) if self._message is None else snapshot_of_message(self._message)
+
+
+def _extend(known: Artifact, new: Artifact) -> None:
+    # A chunk of a text joins the text before it: every snapshot reads all parts, and a stream may have one per token.
+    for part in new.parts:
+        last = known.parts[-1] if known.parts else None
+        if last is not None and last.WhichOneof("content") == part.WhichOneof("content") == "text":
+            last.text += part.text
+        else:
+            known.parts.append(part)
 
 
 def snapshot_of(task: Task) -> RemoteSnapshot:
@@ -106,6 +134,7 @@ def snapshot_of(task: Task) -> RemoteSnapshot:
         text="\n\n".join(filter(None, (text_of(artifact.parts) for artifact in task.artifacts))),
         status_text=text_of(status.message.parts),
         data=_only_data(parts or status.message.parts),
+        files=_files(parts or status.message.parts),
         state_since=at,
         message_ids=frozenset(message.message_id for message in task.history),
     )
@@ -118,6 +147,7 @@ def snapshot_of_message(message: Message) -> RemoteSnapshot:
         context_id=message.context_id,
         text=text_of(message.parts),
         data=_only_data(message.parts),
+        files=_files(message.parts),
     )
 
 
@@ -149,6 +179,37 @@ def _described(part: Part) -> str:
 def _only_data(parts: Sequence[Part]) -> JsonValue:
     found = [_json(part) for part in parts if part.WhichOneof("content") == "data"]
     return found[0] if len(found) == 1 else None
+
+
+def _files(parts: Iterable[Part]) -> tuple[MediaBlock, ...]:
+    files: list[MediaBlock] = []
+    left = _FILE_BYTES
+    for part in parts:
+        if part.WhichOneof("content") == "raw" and len(part.raw) <= left:
+            left -= len(part.raw)
+            files.append(_file(part))
+    return tuple(files)
+
+
+def _file(part: Part) -> MediaBlock:
+    media_type = part.media_type or "application/octet-stream"
+    source = Base64Source(media_type=media_type, data=base64.b64encode(part.raw).decode())
+    kind = _BLOCKS.get(media_type.partition("/")[0])
+    return DocumentBlock(source=source, title=part.filename or None) if kind is None else kind(source=source)
+
+
+def _written(file: MediaBlock) -> str:
+    """The bytes of a file as a text in which a secret would be found."""
+    return base64.b64decode(file.source.data).decode("latin-1") if isinstance(file.source, Base64Source) else ""
+
+
+_BLOCKS: dict[str, type[ImageBlock | AudioBlock | VideoBlock]] = {
+    "image": ImageBlock,
+    "audio": AudioBlock,
+    "video": VideoBlock,
+}
+_FILE_BYTES = ANSWER_BYTES // 2
+"""Base64 adds a third; the rest is for the text."""
 
 
 def _json(part: Part) -> JsonValue:

@@ -17,6 +17,8 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.struct_pb2 import Value
 from pydantic import JsonValue
 
+from wakeful.contract.limits import ANSWER_BYTES
+from wakeful.contract.messages import Base64Source, DocumentBlock, ImageBlock
 from wakeful.contract.remote import RemoteState
 from wakeful_activities.a2a.snapshots import RemoteSnapshot, TaskFold, snapshot_of, text_of
 
@@ -104,6 +106,19 @@ def test_the_answer_is_the_artifacts_or_else_the_message_of_the_status() -> None
     only = snapshot_of(Task(id="k1", status=said, artifacts=[artifact]))
     assert (only.answer, only.data) == ('{"n": 1}', {"n": 1})
     assert snapshot_of(Task(id="k1", artifacts=[artifact, artifact])).data is None
+
+
+def test_files_of_an_answer_are_kept_up_to_half_of_what_an_answer_may_have() -> None:
+    parts = [
+        Part(raw=b"1234", media_type="image/png", filename="a.png"),
+        Part(raw=b"0" * ANSWER_BYTES, media_type="image/png"),
+        Part(raw=b"s3cret", filename="notes"),
+    ]
+    found = snapshot_of(Task(id="k1", artifacts=[Artifact(artifact_id="a", parts=parts)]))
+    picture = ImageBlock(source=Base64Source(media_type="image/png", data="MTIzNA=="))
+    notes = DocumentBlock(source=Base64Source(media_type="application/octet-stream", data="czNjcmV0"), title="notes")
+    assert found.files == (picture, notes)
+    assert found.without(lambda text: text.replace("s3cret", "-")).files == (picture,)
 
 
 def test_secrets_that_a_service_repeats_are_removed() -> None:

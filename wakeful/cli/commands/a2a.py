@@ -56,6 +56,14 @@ def serve(
     url: Annotated[
         str | None, typer.Option(metavar="URL", help="Where clients reach the server. [default: http://HOST:PORT]")
     ] = None,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Without a token: a name by which clients reach the server, beside that of --url. Repeatable.",
+        ),
+    ] = None,
+    decisions: options.DecisionsOption = options.ServedDecisions.QUESTIONS,
     tenant: Annotated[
         str | None, typer.Option("--tenant", metavar="NAME", help="The tenant that the threads belong to.")
     ] = None,
@@ -95,7 +103,16 @@ def serve(
             stop = stop_on_signals()
             bound = listen(host, port)
             where = url or f"http://{in_url(host)}:{bound.getsockname()[1]}"
-            served_app = a2a_app(client, agents=served, only=only, url=where, tenant=tenant, push_private=push_private)
+            served_app = a2a_app(
+                client,
+                agents=served,
+                only=only,
+                url=where,
+                allowed_hosts=allowed_host or (),
+                tenant=tenant,
+                decisions=decisions.value,
+                push_private=push_private,
+            )
             print(f"A2A on {where}, namespace {temporal.namespace!r}, task queue {task_queue!r}", flush=True)
             await serve_app(served_app, bound, until=stop)
         print("A2A server stopped", flush=True)
