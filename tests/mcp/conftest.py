@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import uuid
 from collections.abc import AsyncIterator
 
 import pytest
@@ -16,6 +17,7 @@ from tests.conftest import worker_settings
 from tests.support.served_agents_app import registry
 from tests.support.waiting import BOUND_SECONDS
 from wakeful.client.client import Client
+from wakeful.contract import ids
 from wakeful.worker import running_worker
 
 QUEUE = "mcp"
@@ -50,9 +52,15 @@ async def http_server(app: ASGIApp) -> AsyncIterator[str]:
 
 @pytest.fixture(scope="session")
 async def url(agents: Client) -> AsyncIterator[str]:
-    """An MCP server with all agents."""
-    async with http_server(wakeful.mcp.app(agents, registry=registry)) as url:
+    """An MCP server with all agents, whose clients decide everything."""
+    async with http_server(wakeful.mcp.app(agents, registry=registry, decisions="all")) as url:
         yield url
+
+
+@pytest.fixture
+def thread_id() -> str:
+    """The id of a thread that a client opens, by a server without a tenant and a user."""
+    return ids.request_thread_id("test", uuid.uuid4().hex)
 
 
 @contextlib.asynccontextmanager

@@ -27,7 +27,7 @@ async def test_the_program_serves_an_agent_and_calls_it() -> None:
     async with asyncio.timeout(BOUND_SECONDS):
         out, _ = await process.communicate()
     [greeting, thread] = out.decode().splitlines()
-    assert (process.returncode, greeting, thread[:8]) == (0, "Hello, Ada!", "greeter-")
+    assert (process.returncode, greeting, thread[:12]) == (0, "Hello, Ada!", "mcp-greeter-")
 
 
 async def test_the_configuration_of_a_desktop_app_starts_a_server(temporal: TemporalClient) -> None:

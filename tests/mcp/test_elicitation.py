@@ -130,7 +130,7 @@ async def test_a_question_that_is_decided_elsewhere_is_taken_back(url: str, agen
 
 
 async def test_a_server_that_takes_no_decisions_asks_for_none(agents: Client, mode: str) -> None:
-    async with http_server(wakeful.mcp.app(agents, agents=["payer"], decisions=False)) as url:
+    async with http_server(wakeful.mcp.app(agents, agents=["payer"], decisions="none")) as url:
         asked: Asked = []
         waiting = await call(url, mode, "payer", "pay", answering({}, asked=asked))
         thread = thread_of(waiting)

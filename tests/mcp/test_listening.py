@@ -4,12 +4,21 @@ from collections.abc import Sequence
 
 import httpx
 import pytest
+from starlette.types import Receive, Scope, Send
 
 import wakeful.mcp
 from tests.mcp.conftest import http_server
 from wakeful import ConfigurationError
-from wakeful.cli.listening import listen, parse_address, read_token
+from wakeful.cli.listening import listen, parse_address
 from wakeful.client.client import Client
+from wakeful.mcp.transports import read_token
+
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}},
+}
 
 
 @pytest.mark.parametrize(
@@ -85,21 +94,17 @@ def test_an_empty_token_is_none() -> None:
 )
 async def test_requests_need_the_token_and_a_known_host(agents: Client, headers: dict[str, str], status: int) -> None:
     app = wakeful.mcp.app(agents, agents=["payer"], token="secret", allowed_hosts=["agents.example"])
-    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
-    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     async with http_server(app) as url, httpx.AsyncClient() as http:
         accept = {"accept": "application/json, text/event-stream"}
-        answer = await http.post(url, json=request, headers={**accept, **headers})
+        answer = await http.post(url, json=INITIALIZE, headers={**accept, **headers})
         assert answer.status_code == status
         assert "secret" not in answer.text
 
 
 async def test_a_session_has_an_id_and_ends_when_it_is_deleted(url: str) -> None:
-    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
-    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     headers = {"accept": "application/json, text/event-stream"}
     async with httpx.AsyncClient() as http:
-        opened = await http.post(url, json=request, headers=headers)
+        opened = await http.post(url, json=INITIALIZE, headers=headers)
         headers["mcp-session-id"] = opened.headers["mcp-session-id"]
         listing = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
         statuses = [
@@ -108,3 +113,37 @@ async def test_a_session_has_an_id_and_ends_when_it_is_deleted(url: str) -> None
             (await http.post(url, json=listing, headers=headers)).status_code,
         ]
     assert statuses == [200, 200, 404]
+
+
+@pytest.mark.parametrize(
+    ("variable", "peer", "headers", "status"),
+    [
+        ("", "127.0.0.1", {}, 200),
+        ("", "::1", {}, 200),
+        ("", "203.0.113.7", {}, 403),
+        ("", "203.0.113.7", {"x-forwarded-for": "127.0.0.1"}, 403),
+        ("", None, {}, 403),
+        ("from the environment", "127.0.0.1", {}, 401),
+        ("from the environment", "127.0.0.1", {"authorization": "Bearer from the environment"}, 200),
+        ("from the environment", "203.0.113.7", {"authorization": "Bearer from the environment"}, 200),
+    ],
+)
+async def test_an_app_reads_its_token_and_without_one_serves_only_its_machine(
+    agents: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+    peer: str | None,
+    headers: dict[str, str],
+    status: int,
+) -> None:
+    monkeypatch.setenv("WAKEFUL_MCP_TOKEN", variable)
+    app = wakeful.mcp.app(agents, agents=["payer"])
+
+    async def of_peer(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, "client": peer and (peer, 1)}, receive, send)
+
+    transport = httpx.ASGITransport(of_peer)
+    async with app.router.lifespan_context(app), httpx.AsyncClient(transport=transport) as http:
+        accept = {"accept": "application/json, text/event-stream"}
+        answer = await http.post("http://localhost/mcp", json=INITIALIZE, headers={**accept, **headers})
+    assert answer.status_code == status

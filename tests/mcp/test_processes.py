@@ -83,7 +83,7 @@ async def http_process(
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     """`wakeful mcp serve --http` on a free port, and its URL."""
     process = await asyncio.create_subprocess_exec(
-        *(WAKEFUL, *serving(address, queue, "--http", "0")),
+        *(WAKEFUL, *serving(address, queue, "--http", "0", "--decisions", "all")),
         cwd=ROOT,
         env={**os.environ, **environ},
         stdout=asyncio.subprocess.PIPE,

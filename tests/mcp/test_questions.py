@@ -12,7 +12,7 @@ from wakeful.contract.errors import CallerError
 from wakeful.mcp import app
 from wakeful.mcp.questions import Answer, form, parse_form
 from wakeful.mcp.results import output_schema
-from wakeful.mcp.served import Served, tool_names
+from wakeful.mcp.served import tool_names
 from wakeful.registry.content import output_spec
 
 
@@ -133,7 +133,7 @@ def test_a_schema_allows_the_answer_or_what_the_run_waits_for(output: Any, struc
 def test_agents_that_are_not_there_are_refused(agents: list[str], problem: str) -> None:
     client = cast(Client, None)  # it is not called
     with pytest.raises(ConfigurationError, match=problem):
-        Served(client, Registry(agents=[Agent(id="a")]), agents)
+        app(client, registry=Registry(agents=[Agent(id="a")]), agents=agents)
 
 
 def test_a_program_without_the_extra_is_told_which(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, cast
+from uuid import uuid4
 
 import pytest
 from mcp import Client as McpClient
@@ -11,9 +12,13 @@ from mcp import types
 import wakeful.mcp
 from tests.mcp.calling import text, thread_of, ticket_of
 from tests.mcp.conftest import connected, http_server
+from tests.support.served_agents_app import registry
 from tests.support.waiting import BOUND_SECONDS, until, until_status
 from wakeful import RunStatus
 from wakeful.client.client import Client
+from wakeful.contract import ids
+
+GONE = ids.request_thread_id("payer", "no such request")
 
 
 @pytest.fixture
@@ -110,9 +115,9 @@ async def test_a_run_that_does_not_end_naturally_is_an_error_that_says_why(calle
     [
         ("payer", {}, "message"),
         ("payer", {"message": "hello", "mesage": "x"}, "mesage"),
-        ("payer", {"message": "hello", "thread_id": "a\nb"}, "thread id"),
-        ("continue", {"thread_id": "no such thread"}, "no thread 'no such thread'"),
-        ("cancel", {"thread_id": "no such thread"}, "no thread 'no such thread'"),
+        ("payer", {"message": "hello", "thread_id": "a\nb"}, "thread 'a\\nb' is not one that this server serves"),
+        ("continue", {"thread_id": GONE}, f"no thread {GONE!r}"),
+        ("cancel", {"thread_id": GONE}, f"no thread {GONE!r}"),
     ],
 )
 async def test_wrong_arguments_are_an_error_that_a_model_can_read(
@@ -222,22 +227,71 @@ async def test_a_client_that_disconnects_leaves_its_run(url: str, mode: str, age
         assert text(await caller.call_tool("continue", arguments)) == "paid 7"
 
 
-async def test_threads_of_others_are_refused(agents: Client, thread_id: str) -> None:
-    """Of an agent that is not served, and of another tenant."""
-    ours, theirs = f"{thread_id}-ours", f"{thread_id}-theirs"
-    await agents.run("payer", "hello", thread_id=theirs, tenant="theirs")
-    await agents.run("tester", "add", thread_id=thread_id, tenant="ours")
-    async with (
-        http_server(wakeful.mcp.app(agents, agents=["payer"], tenant="ours", user="ada")) as url,
-        McpClient(url) as caller,
-    ):
-        for thread in (theirs, thread_id):
-            for tool, arguments in (("payer", {"message": "hello"}), ("continue", {}), ("cancel", {})):
+CALLS: tuple[tuple[str, dict[str, str]], ...] = (("payer", {"message": "hello"}), ("continue", {}), ("cancel", {}))
+
+
+async def test_a_server_serves_the_threads_that_were_opened_for_its_tenant_and_user(agents: Client) -> None:
+    opened = ids.request_thread_id("payer", uuid4().hex, tenant="ours", user="ada")
+    others = {
+        "not opened over MCP": ("payer", f"app-{uuid4()}", "ours", "ada"),
+        "opened for another user": ("payer", _opened("ours", "bob"), "ours", "bob"),
+        "opened for no user": ("payer", _opened("ours", None), "ours", None),
+        "opened for another tenant": ("payer", _opened("theirs", "ada"), "theirs", "ada"),
+        "opened for no tenant": ("payer", _opened(None, "ada"), None, "ada"),
+        "of another tenant, by an id of this server": ("payer", _opened("ours", "ada"), "theirs", "ada"),
+        "of an agent that is not served": ("tester", _opened("ours", "ada"), "ours", "ada"),
+    }
+    for agent, thread, tenant, user in others.values():
+        await agents.start(agent, "hello", thread_id=thread, tenant=tenant, user=user)
+    app = wakeful.mcp.app(agents, agents=["payer"], tenant="ours", user="ada", decisions="all")
+    async with http_server(app) as url, McpClient(url) as caller:
+        for which, (_, thread, *_) in others.items():
+            for tool, arguments in CALLS:
                 result = await caller.call_tool(tool, {"thread_id": thread, **arguments})
-                assert (result.is_error, "not one of the agents that this server serves" in text(result)) == (
-                    True,
-                    True,
-                )
-        assert text(await caller.call_tool("payer", {"message": "hello", "thread_id": ours})) == "heard hello"
-    identity = (await agents.status(ours)).identity
+                assert (which, text(result)) == (which, _refusal(thread))
+        assert text(await caller.call_tool("payer", {"message": "hello", "thread_id": opened})) == "heard hello"
+        assert text(await caller.call_tool("continue", {"thread_id": opened})) == "heard hello"
+    identity = (await agents.status(opened)).identity
     assert (identity.tenant, identity.user) == ("ours", "ada")
+
+
+def _opened(tenant: str | None, user: str | None) -> str:
+    return ids.request_thread_id("payer", uuid4().hex, tenant=tenant, user=user)
+
+
+def _refusal(thread_id: str) -> str:
+    return f"thread {thread_id!r} is not one that this server serves: leave `thread_id` out to start a new thread"
+
+
+async def test_a_server_of_all_threads_serves_those_of_its_tenant_and_user_and_opens_none_by_name(
+    agents: Client,
+) -> None:
+    ours, bobs, theirs, missing = (f"{name}-{uuid4()}" for name in ("ours", "bobs", "theirs", "missing"))
+    await agents.run("payer", "hello", thread_id=ours, user="ada")
+    await agents.run("payer", "hello", thread_id=bobs, user="bob")
+    await agents.run("payer", "hello", thread_id=theirs, tenant="theirs", user="ada")
+    app = wakeful.mcp.app(agents, agents=["payer"], user="ada", all_threads=True)
+    async with http_server(app) as url, McpClient(url) as caller:
+        for tool, arguments in CALLS:
+            for thread in (bobs, theirs):
+                assert text(await caller.call_tool(tool, {"thread_id": thread, **arguments})) == _refusal(thread)
+            result = await caller.call_tool(tool, {"thread_id": missing, **arguments})
+            assert f"no thread {missing!r}" in text(result)
+        assert text(await caller.call_tool("payer", {"message": "again", "thread_id": ours})) == "heard again"
+
+
+async def test_a_client_answers_questions_and_approves_nothing_unless_the_server_allows_it(
+    agents: Client, mode: str
+) -> None:
+    async with http_server(wakeful.mcp.app(agents, registry=registry)) as url, McpClient(url, mode=mode) as caller:
+        asked = await caller.call_tool("payer", {"message": "colour"})
+        answer = {"thread_id": thread_of(asked), "ticket": ticket_of(asked), "answer": {"colour": "red"}}
+        assert text(await caller.call_tool("continue", answer)) == "chose {'colour': 'red'}"
+        for message in ("pay", "lend"):
+            waiting = await caller.call_tool("payer", {"message": message})
+            assert "decision is made elsewhere" in text(waiting)
+            for decision in ({"decision": "approve"}, {"decision": "deny"}, {"answer": {"amount": 1}}):
+                given = {"thread_id": thread_of(waiting), "ticket": ticket_of(waiting), **decision}
+                refused = await caller.call_tool("continue", given)
+                assert (refused.is_error, "takes no approvals" in text(refused)) == (True, True)
+            assert len((await agents.status(thread_of(waiting))).pending) == 1

@@ -15,7 +15,7 @@ from temporalio.client import Client as TemporalClient
 from tests.activities.mcp.conftest import CANARY, free_port, http_desk, remote_desk
 from tests.support.mcp_app import calling, desk, registry_with
 from tests.support.waiting import until
-from wakeful import Registry, RunStatus, Secret
+from wakeful import Behavior, FrontendTool, PermissionPolicy, Registry, Rule, RunStatus, Secret
 from wakeful.client.client import Client
 from wakeful.contract.messages import ImageBlock, Message, Role
 from wakeful.contract.views import StatusView
@@ -136,6 +136,41 @@ async def test_a_tool_that_is_declared_destructive_is_asked_about(clerk: Client,
     assert ticket.suspension.action == "tool:PermissionConfirm"
     await clerk.decide(thread_id, ticket.pending.id, "resume")
     assert (await clerk.result(thread_id)).response == "gone"
+
+
+async def test_a_server_that_differs_from_its_pins_is_asked_about_whatever_the_rules_allow(
+    temporal: TemporalClient, thread_id: str, tmp_path: Path
+) -> None:
+    allowing = PermissionPolicy(rules=(Rule(tool="*", behavior=Behavior.ALLOW),))
+    pinned = desk(
+        env={"DESK_JOURNAL": str(tmp_path / "journal")}, pinned={"echo": "sha256:of-what-was-read", "gone": "sha256:1"}
+    )
+    async with serving(temporal, registry_with(pinned, permissions=allowing), "mcp-pinned") as client:
+        await client.start("clerk", calling([("echo", {"text": "hi"})]), thread_id=thread_id)
+        [ticket] = (await until(client, thread_id, lambda view: bool(view.pending))).pending
+        asked = ticket.suspension.message or ""
+        assert asked.startswith("Permission required for tool 'mcp__desk__echo': MCP server 'desk' does not list")
+        assert "tool 'add' is new" in asked
+        await client.decide(thread_id, ticket.pending.id, "resume")
+        assert (await client.result(thread_id)).response == "hi"
+
+
+async def test_a_rule_that_matches_no_tool_of_the_server_is_logged_and_named_by_why(
+    temporal: TemporalClient, thread_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    rules = [Rule(tool=f"mcp__desk__{name}", behavior=Behavior.DENY) for name in ("ehco", "pick", "erase")]
+    pick = FrontendTool(id="mcp__desk__pick", description="Pick a colour.")
+    registry = registry_with(desk(), permissions=PermissionPolicy(default_behavior=Behavior.ALLOW, rules=tuple(rules)))
+    async with serving(temporal, registry, thread_id) as client:
+        script = calling([("echo", {"text": "hi"})])
+        await client.run("clerk", script, thread_id=thread_id, frontend_tools=[pick])
+        found = await client.why(thread_id)
+    assert "No tool of its run is matched by 1 permission rule: 'mcp__desk__ehco'." in found.why
+    assert f"{thread_id}: permission rule 'mcp__desk__ehco' matches no tool of the run" in found.facts
+    causes = [str(getattr(record, "cause", "")) for record in caplog.records]
+    assert [cause for cause in causes if "matches no tool" in cause] == [
+        "permission rule 'mcp__desk__ehco' of agent 'clerk' matches no tool of its runs"
+    ]
 
 
 async def test_a_denied_question_of_a_tool_that_was_approved_is_not_a_new_request_for_approval(

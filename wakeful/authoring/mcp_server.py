@@ -64,6 +64,9 @@ class McpServer(Written):
     effects: Mapping[str, Effects] = {}
     """Whether a call may run again after its worker was lost: `once`, `idempotent` or `read_only`, by globs. Without
     one, what the server declares counts."""
+    pinned: Mapping[str, str] | None = None
+    """The digests of the tools that you have read, by their names, as `wakeful mcp list --pins` prints them. While the
+    server's tools differ, people are asked about every call of one. None means that the list may change."""
     elicitation: bool = True
     """The server may ask people questions: a call that does is suspended until someone has decided."""
 
@@ -93,6 +96,7 @@ class McpServer(Written):
             excluded_tools: Sequence[str] = ...,
             permissions: Mapping[str, Behavior | BehaviorName] = ...,
             effects: Mapping[str, Effects | EffectsName] = ...,
+            pinned: Mapping[str, str] | None = ...,
             elicitation: bool = ...,
             probe: bool = ...,
         ) -> None: ...

@@ -15,6 +15,7 @@ from wakeful.cli.logs import LogFormat, LogFormatOption, LogLevel, LogLevelOptio
 if TYPE_CHECKING:
     from wakeful.client.client import Client
 
+
 NO_AGENTS = (
     "name your agents: your registry with --app module:registry, files with --agents, or those that your workers know "
     f"with --agent. For the demo's agents, write --app {options.DEMO_APP}."
@@ -47,8 +48,12 @@ def serve(
         list[str] | None,
         typer.Option(metavar="NAME", help="With --http: a name by which clients reach this server. Repeatable."),
     ] = None,
-    decisions: Annotated[bool, typer.Option(help="Let clients approve, deny and answer what runs wait for.")] = True,
+    decisions: options.DecisionsOption = options.ServedDecisions.QUESTIONS,
     cancels: Annotated[bool, typer.Option(help="Cancel the run of a request that its client cancels.")] = True,
+    all_threads: Annotated[
+        bool,
+        typer.Option("--all-threads", help="Let clients continue also threads that were not opened over MCP."),
+    ] = False,
     tenant: options.TenantOption = None,
     user: options.UserOption = None,
     address: options.AddressOption = None,
@@ -62,13 +67,14 @@ def serve(
 
     It needs workers that run the agents. Over stdio, it ends with its input; runs continue nevertheless.
     """
-    from wakeful.cli.listening import listen, read_token
+    from wakeful.cli.listening import listen
     from wakeful.cli.serving import stop_on_signals
     from wakeful.cli.session import with_client
     from wakeful.contract.errors import ConfigurationError
     from wakeful.http_serving import serve_app
     from wakeful.mcp import app as asgi_app
     from wakeful.mcp import serve_stdio
+    from wakeful.mcp.transports import read_token
     from wakeful.worker import load_registry
 
     if not (app or agents or agent):
@@ -82,7 +88,14 @@ def serve(
     async def go(client: Client) -> None:
         if bound is None:
             await serve_stdio(
-                client, registry=registry, agents=agent, tenant=tenant, user=user, decisions=decisions, cancels=cancels
+                client,
+                registry=registry,
+                agents=agent,
+                tenant=tenant,
+                user=user,
+                decisions=decisions.value,
+                cancels=cancels,
+                all_threads=all_threads,
             )
             return
         served = asgi_app(
@@ -93,8 +106,9 @@ def serve(
             allowed_hosts=bound.allowed_hosts,
             tenant=tenant,
             user=user,
-            decisions=decisions,
+            decisions=decisions.value,
             cancels=cancels,
+            all_threads=all_threads,
         )
         stop = stop_on_signals()
         print(f"MCP server on {bound.url}", flush=True)

@@ -1,9 +1,10 @@
 """What `wakeful mcp` does: which servers its options name, and what it prints of them. It needs no Temporal."""
 
 import asyncio
+import json
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from wakeful.authoring.mcp_server import McpServer
+from wakeful.cli.terminal.text import printable
 from wakeful.contract.agents import ModelBinding, ResolvedAgent
 from wakeful.contract.elicitation import ElicitedQuestion
 from wakeful.contract.errors import CallerError, ConfigurationError
@@ -22,6 +24,8 @@ from wakeful_activities.mcp.connections import McpConnections
 from wakeful_activities.mcp.failures import McpFailure
 
 if TYPE_CHECKING:
+    from mcp_types import Tool
+
     from wakeful_activities.mcp.connection import Answer
 
 UNNAMED = "server"
@@ -79,14 +83,36 @@ def print_tools(servers: Sequence[McpServer], *, as_json: bool) -> None:
     Raises:
         CallerError: a server does not list its tools.
     """
-    problems = asyncio.run(_print_all(servers, as_json=as_json))
-    if problems:
+    from wakeful_activities.mcp.tool_list import with_mcp_tools
+
+    def show(server: McpServer, tools: Sequence["Tool"], protocol: str) -> None:
+        empty = ResolvedAgent(agent_id="none", model=_NO_MODEL)
+        bound = with_mcp_tools(empty, {server.name: (server, tools)}, lambda _id: True)
+        lines = [tool.model_dump_json() for tool in bound.tools] if as_json else _lines(server, protocol, bound)
+        print("\n".join(lines))
+
+    _for_each(servers, show)
+
+
+def print_pins(servers: Sequence[McpServer]) -> None:
+    """Print a JSON object for each server: the digests of its tools by their names.
+
+    Raises:
+        CallerError: a server does not list its tools.
+    """
+    from wakeful_activities.mcp.tool_list import pins_of
+
+    _for_each(servers, lambda server, tools, _: print(json.dumps(pins_of(server, tools), indent=2)))
+
+
+def _for_each(servers: Sequence[McpServer], show: Callable[[McpServer, Sequence["Tool"], str], None]) -> None:
+    if problems := asyncio.run(_show_all(servers, show)):
         raise CallerError("\n".join(problems))
 
 
-async def _print_all(servers: Sequence[McpServer], *, as_json: bool) -> list[str]:
-    from wakeful_activities.mcp.tool_list import with_mcp_tools
-
+async def _show_all(
+    servers: Sequence[McpServer], show: Callable[[McpServer, Sequence["Tool"], str], None]
+) -> list[str]:
     connections, problems = McpConnections(), []
     try:
         for server in servers:
@@ -97,12 +123,7 @@ async def _print_all(servers: Sequence[McpServer], *, as_json: bool) -> list[str
             except McpFailure as failure:
                 problems.append(str(failure))
                 continue
-            empty = ResolvedAgent(agent_id="none", model=_NO_MODEL)
-            bound = with_mcp_tools(empty, {server.name: (server, tools)}, lambda _id: True)
-            if as_json:
-                print("\n".join(tool.model_dump_json() for tool in bound.tools))
-            else:
-                print("\n".join(_lines(server, client.protocol_version, bound)))
+            show(server, tools, client.protocol_version)
     finally:
         await connections.aclose()
     return problems
@@ -117,7 +138,7 @@ def _lines(server: McpServer, protocol: str, bound: ResolvedAgent) -> list[str]:
 
 def _line(tool: ToolDescriptor, behavior: Behavior | None, width: int) -> str:
     notes = _EFFECTS[tool.effects] + (f", {behavior.value}" if behavior else "")
-    first = tool.description.strip().partition("\n")[0]
+    first = printable(tool.description.strip().partition("\n")[0])
     return f"  {tool.id.ljust(width)}  [{notes}] {first}".rstrip()
 
 
@@ -173,4 +194,4 @@ def _questions(answer: "Answer") -> Iterator[str]:
 
 def _print_progress(progress: float, total: float | None, message: str | None) -> None:
     of = f"/{total:g}" if total else ""
-    print(f"… {progress:g}{of} {message or ''}".rstrip(), file=sys.stderr)
+    print(f"… {progress:g}{of} {printable(message or '')}".rstrip(), file=sys.stderr)

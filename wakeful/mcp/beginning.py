@@ -51,9 +51,9 @@ async def begin(served: Served, agent_id: str, asked: AgentArguments) -> Target:
         WakefulError: the thread does not exist any more, is not served, or refuses the message.
     """
     named = asked.request_id
-    thread_id = asked.thread_id
-    if thread_id is None:
-        thread_id = ids.request_thread_id(agent_id, named or uuid.uuid4().hex, served.tenant)
+    if asked.thread_id is not None and not served.has_opened(asked.thread_id):
+        return await _send(served, agent_id, asked, asked.thread_id)  # it was opened elsewhere, or is refused
+    thread_id = asked.thread_id or served.new_thread_id(agent_id, named or uuid.uuid4().hex)
     message_id = ids.request_message_id(named) if named else ids.text_message_id(asked.message, 1)
     try:
         message = InputMessage(content=asked.message, id=message_id)
@@ -66,10 +66,13 @@ async def begin(served: Served, agent_id: str, asked: AgentArguments) -> Target:
 
 async def _send(served: Served, agent_id: str, asked: AgentArguments, thread_id: str) -> Target:
     """Send the message to a thread that exists, unless it has it."""
+    served.check_id(thread_id)
     try:
         view = await served.client.status(thread_id)
-    except NoAnswer:  # no worker has taken it: a message that it has already has no effect, by its id
-        view = None
+    except NoAnswer:
+        if not served.has_opened(thread_id):
+            raise  # whose it is cannot be read
+        view = None  # no worker has taken it: a message that it has already has no effect, by its id
     if view is not None:
         served.check_thread(view.identity)
     candidates = _message_ids(asked, view)

@@ -10,7 +10,7 @@ from mcp_types import CallToolRequestParams, CallToolResult, ElicitResult
 from pydantic import ValidationError
 
 from wakeful.client.approvals import PendingDecision
-from wakeful.contract.decisions import DecisionAction
+from wakeful.contract.decisions import ClientDecisions, DecisionAction
 from wakeful.contract.errors import CallerError
 from wakeful.mcp.arguments import CancelArguments, ContinueArguments, parse_agent_arguments, parse_arguments
 from wakeful.mcp.beginning import Target, begin, detached, start_detached
@@ -18,9 +18,12 @@ from wakeful.mcp.deciding import decide, pending_in
 from wakeful.mcp.following import Answered, FollowedRun, Replies, RequestState
 from wakeful.mcp.in_flight import InFlight
 from wakeful.mcp.notices import LogLevels, Notices
-from wakeful.mcp.questions import Answer, needs_result, parse_form, ticket_of
+from wakeful.mcp.questions import Answer, parse_form, ticket_of
 from wakeful.mcp.results import done
 from wakeful.mcp.served import CANCEL, CONTINUE, Served
+
+NO_DECISIONS = "this server takes no decisions: they are made elsewhere"
+NO_APPROVALS = "this server takes no approvals: they are made elsewhere"
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,7 @@ async def _follow(
 
 async def _checked(served: Served, thread_id: str) -> Target:
     """The newest run of a thread. Raises `CallerError` if this server does not serve the thread."""
+    served.check_id(thread_id)
     view = await served.client.status(thread_id)
     served.check_thread(view.identity)
     return Target(thread_id, run_id=view.identity.run_id)
@@ -95,13 +99,15 @@ async def _decided(request: ToolRequest, asked: ContinueArguments, replies: Repl
     target = await _checked(served, asked.thread_id)
     if not asked.decides:
         return target
-    if not served.decisions:
-        raise CallerError("this server takes no decisions: they are made elsewhere; call again without one to wait")
+    if served.decisions is ClientDecisions.NONE:
+        raise CallerError(f"{NO_DECISIONS}; call again without one to wait")
     pending = {ticket_of(each): each for each in await pending_in(served.client, asked.thread_id)}
     if asked.ticket is None:
         waiting = ", ".join(map(repr, pending)) or "none"
         raise CallerError(f"`ticket` is missing: it says what the decision is about; waiting are {waiting}")
     if (shown := pending.get(asked.ticket)) is not None:
+        if not served.may_decide(shown):
+            raise CallerError(f"{NO_APPROVALS}; call again without a decision to wait")
         await decide(served, request.ctx, shown, _answer(asked, shown))
         replies.decided.add((asked.ticket, shown.since))
     return target
@@ -110,7 +116,7 @@ async def _decided(request: ToolRequest, asked: ContinueArguments, replies: Repl
 def _answer(asked: ContinueArguments, pending: PendingDecision) -> Answer:
     if asked.decision == "deny":
         return Answer(DecisionAction.CANCEL, reason=asked.reason)
-    if asked.answer is None and needs_result(pending):
+    if asked.answer is None and pending.needs_result:
         raise CallerError("`answer` is missing: the run waits for an answer, not only for an approval")
     return Answer(DecisionAction.RESUME, result=asked.answer, reason=asked.reason)
 
@@ -145,8 +151,8 @@ async def _answer_form(
     request: ToolRequest, state: RequestState, pending: PendingDecision, response: ElicitResult
 ) -> str | None:
     """Send the decision that a form means; returns why it was refused."""
-    if not request.served.decisions:
-        return "this server takes no decisions"
+    if not request.served.may_decide(pending):
+        return NO_APPROVALS
     shown = pending.model_copy(update={"arguments_digest": state.shown[ticket_of(pending)]})
     try:
         is_accepted = response.action == "accept"

@@ -5,8 +5,9 @@ from typing import Any
 
 from mcp.server import ServerRequestContext
 
-from wakeful.client.approvals import PendingDecision, pending_of
+from wakeful.client.approvals import PendingDecision, not_sent, pending_of
 from wakeful.client.client import Client
+from wakeful.contract.decisions import Decision
 from wakeful.contract.errors import NoAnswer, WakefulError
 from wakeful.mcp.beginning import detached
 from wakeful.mcp.questions import Answer
@@ -16,9 +17,9 @@ ADAPTER = "mcp"
 
 
 async def pending_in(client: Client, thread_id: str) -> tuple[PendingDecision, ...]:
-    """Every decision that the thread or one of its descendants waits for."""
+    """Every decision that the thread or one of its descendants waits for; not those that wait for a worker."""
     view = await detached(client.status(thread_id))
-    found = [*pending_of(view)]
+    found = [*not_sent(pending_of(view))]
     for child in view.children:
         with contextlib.suppress(WakefulError):  # it has ended meanwhile, or is a tool's workflow
             found += await pending_in(client, child)
@@ -33,18 +34,17 @@ async def decide(
     Raises:
         DecisionRefused: it changed nothing, such as because it does not match the schema.
     """
-    sending = served.client.decide(
-        pending.thread_id,
-        pending.suspension_id or pending.call_id,
-        answer.action,
+    decision = Decision(
+        target=pending.suspension_id or pending.call_id,
+        action=answer.action,
         result=answer.result,
         reason=answer.reason,
         arguments_digest=pending.arguments_digest,
         always=answer.always,
         actor=_actor(served, ctx),
-        tenant=served.tenant,
-        confirm=True,
+        channel="mcp",
     )
+    sending = served.client.decide_many(pending.thread_id, [decision], tenant=served.tenant, confirm=True)
     with contextlib.suppress(NoAnswer):  # no worker runs: it waits in the thread's history
         await detached(sending)
 

@@ -44,7 +44,7 @@ NOT_READ = "The thread ended before a run read this message. Call again to wake 
 class RequestState(Wire):
     """What a client of the newest protocol sends back with its answers.
 
-    It grants nothing: whoever can call a tool can also name a thread. So it needs no seal, and any server can read it.
+    It grants nothing: the thread is checked as one that an argument names. So any server can read it.
     """
 
     thread_id: str
@@ -204,16 +204,17 @@ class FollowedRun:
         pending = [each for each in found if (ticket_of(each), each.since) not in self._asked]
         if not pending:
             return  # they are made: this is an event of the past
-        if self._outlasts and not self._served.decisions:
+        to_ask = [each for each in pending if self._served.may_decide(each)]
+        if self._outlasts and not to_ask:
             return
         is_dismissed = any(ticket_of(each) in self._replies.dismissed for each in pending)
-        if is_dismissed or not self._served.decisions or not self._can_ask():
+        if is_dismissed or not to_ask or not self._can_ask():
             self._settle(self._waiting(pending))
         elif self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            self._settle(self._input_required(pending))
+            self._settle(self._input_required(to_ask))
         else:
             assert self._group is not None
-            for each in pending:
+            for each in to_ask:
                 self._asked.add((ticket_of(each), each.since))
                 self._group.start_soon(self._guarded, self._ask, each)
 
@@ -225,7 +226,7 @@ class FollowedRun:
         return self._ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or self._ctx.session.can_send_request
 
     def _waiting(self, pending: list[PendingDecision]) -> CallToolResult:
-        return waiting(self._target.thread_id, pending, decisions=self._served.decisions)
+        return waiting(self._target.thread_id, pending, may_decide=self._served.may_decide)
 
     def _input_required(self, pending: list[PendingDecision]) -> InputRequiredResult:
         requests = {

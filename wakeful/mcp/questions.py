@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from wakeful.client.approvals import PendingDecision
-from wakeful.contract.decisions import DecisionAction, ResumeMode
+from wakeful.contract.decisions import DecisionAction
 from wakeful.contract.errors import CallerError
 from wakeful.contract.ids import ticket_id
 
@@ -46,23 +46,15 @@ def ticket_of(pending: PendingDecision) -> str:
 def question_text(pending: PendingDecision, *, problem: str | None = None) -> str:
     """What a person reads: the call with its arguments, and the question of the tool or the rule."""
     asked = f"The agent {pending.agent_id!r} wants to call {pending.tool_name!r} with {_json(pending.arguments)}."
-    if needs_result(pending):
+    if pending.needs_result:
         asked = f"The agent {pending.agent_id!r} asks, by {pending.tool_name!r} with {_json(pending.arguments)}."
     said = f"\n{pending.message}" if pending.message else ""
     return f"{asked}{said}" + (f"\nThe last answer was refused: {problem}" if problem else "")
 
 
-def needs_result(pending: PendingDecision) -> bool:
-    """Whether the decision must have a result: the model reads it, or the tool is called with it."""
-    return pending.response_schema is not None or pending.resume_mode in (
-        ResumeMode.USE_DECISION_AS_TOOL_RESULT,
-        ResumeMode.PASS_DECISION_TO_TOOL,
-    )
-
-
 def form(pending: PendingDecision) -> dict[str, Any]:
     """The form that asks for a decision: to accept it approves or answers, to decline it denies."""
-    if not needs_result(pending):
+    if not pending.needs_result:
         rule = {"type": "boolean", "title": f"Always allow {pending.remember}", "default": False}
         return _object({ALWAYS: rule} if pending.remember else {}, required=[])
     schema = pending.response_schema
@@ -76,7 +68,7 @@ def form(pending: PendingDecision) -> dict[str, Any]:
 def parse_form(pending: PendingDecision, content: Mapping[str, Any] | None) -> Answer:
     """The decision that a filled-in form means. Raises `CallerError` if a field that should have JSON has not."""
     given = dict(content or {})
-    if not needs_result(pending):
+    if not pending.needs_result:
         return Answer(DecisionAction.RESUME, always=bool(pending.remember and given.get(ALWAYS)))
     schema = pending.response_schema
     if _fields(schema) is not None:

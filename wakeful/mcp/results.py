@@ -4,7 +4,7 @@ The first block of content is the answer; the second names the thread, because m
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mcp_types import Annotations, CallToolResult, TextContent
@@ -14,7 +14,7 @@ from wakeful.client.approvals import PendingDecision
 from wakeful.contract.events import EventRecord, FinishSummary, RunFinish
 from wakeful.contract.runs import BehaviorRequested, NaturalEnd, RunStatus, Stopped, status_reason
 from wakeful.mcp.arguments import META_RUN, META_STATUS, META_THREAD
-from wakeful.mcp.questions import needs_result, question_text, ticket_of
+from wakeful.mcp.questions import question_text, ticket_of
 from wakeful.mcp.served import CONTINUE
 
 WRAPPED = "result"
@@ -67,10 +67,14 @@ def finished(record: EventRecord, finish: RunFinish, *, schema: dict[str, JsonVa
     )
 
 
-def waiting(thread_id: str, pending: Sequence[PendingDecision], *, decisions: bool) -> CallToolResult:
+MayDecide = Callable[[PendingDecision], bool]
+"""Whether the client may make a decision."""
+
+
+def waiting(thread_id: str, pending: Sequence[PendingDecision], *, may_decide: MayDecide) -> CallToolResult:
     """What a client reads that cannot be asked: what the run waits for, and how to continue it."""
     return CallToolResult(
-        content=[TextContent(text=_waiting_text(thread_id, pending, decisions=decisions))],
+        content=[TextContent(text=_waiting_text(thread_id, pending, may_decide))],
         structured_content={WAITING: {"thread_id": thread_id, "decisions": [_pending_json(each) for each in pending]}},
         _meta={META_THREAD: thread_id, META_STATUS: WAITING},
     )
@@ -113,19 +117,20 @@ def _ending_text(finish: RunFinish, summary: FinishSummary) -> str:
     return f"The run ended as {reason}.{last}"
 
 
-def _waiting_text(thread_id: str, pending: Sequence[PendingDecision], *, decisions: bool) -> str:
+def _waiting_text(thread_id: str, pending: Sequence[PendingDecision], may_decide: MayDecide) -> str:
     lines = [f"The run on thread {thread_id!r} has not finished: it waits for a person to decide."]
     for each in pending:
-        lines += ["", question_text(each), f"ticket: {ticket_of(each)}"]
-        if each.response_schema is not None:
+        how = f"ticket: {ticket_of(each)}" if may_decide(each) else "Its decision is made elsewhere."
+        lines += ["", question_text(each), how]
+        if each.response_schema is not None and may_decide(each):
             lines.append(f"the answer must match: {json.dumps(each.response_schema, ensure_ascii=False)}")
     lines.append("")
-    if not decisions:
-        how = f"The decision is made elsewhere. Call `{CONTINUE}` with this thread_id to wait for the result."
-        return "\n".join([*lines, how])
+    open_to_client = [each for each in pending if may_decide(each)]
+    if not open_to_client:
+        return "\n".join([*lines, f"Call `{CONTINUE}` with this thread_id to wait for the result."])
     ways = {
-        "`decision` (approve or deny)": not all(needs_result(each) for each in pending),
-        "`answer` (or `decision`: deny)": any(needs_result(each) for each in pending),
+        "`decision` (approve or deny)": not all(each.needs_result for each in open_to_client),
+        "`answer` (or `decision`: deny)": any(each.needs_result for each in open_to_client),
     }
     given = ", or ".join(way for way, is_needed in ways.items() if is_needed)
     lines.append(

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from wakeful.client.approvals import PendingDecision
 from wakeful.client.client import Client
+from wakeful.contract import ids
+from wakeful.contract.decisions import ClientDecisions
 from wakeful.contract.errors import CallerError, ConfigurationError
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.suggestions import registered
@@ -35,10 +38,11 @@ class Served:
     client: Client
     registry: Registry | None
     agents: Sequence[str] | None
-    tenant: str | None = None
-    user: str | None = None
-    decisions: bool = True
-    cancels: bool = True
+    tenant: str | None
+    user: str | None
+    decisions: ClientDecisions
+    cancels: bool
+    all_threads: bool
 
     def __post_init__(self) -> None:
         if not self.ids:
@@ -77,13 +81,36 @@ class Served:
         spec = output_spec(agent) if agent is not None else None
         return None if spec is None else spec.json_schema
 
+    def may_decide(self, pending: PendingDecision) -> bool:
+        """Whether a client may make this decision."""
+        return self.decisions.include(is_question=pending.is_question)
+
+    def new_thread_id(self, agent_id: str, request_id: str) -> str:
+        """The thread that a request opens."""
+        return ids.request_thread_id(agent_id, request_id, tenant=self.tenant, user=self.user)
+
+    def has_opened(self, thread_id: str) -> bool:
+        """Whether a server for the same tenant and user has opened the thread, by its id."""
+        return ids.is_request_thread(thread_id, tenant=self.tenant, user=self.user)
+
+    def check_id(self, thread_id: str) -> None:
+        """Raise a `CallerError` if the id alone shows that this server does not serve the thread."""
+        if not (self.all_threads or self.has_opened(thread_id)):
+            raise _not_served(thread_id)
+
     def check_thread(self, identity: RunIdentity) -> None:
         """Raise a `CallerError` if the thread is not one that this server may show or continue."""
-        if identity.agent_id not in self.ids or (self.tenant is not None and identity.tenant != self.tenant):
-            raise CallerError(
-                f"thread {identity.thread_id!r} is not one of the agents that this server serves; leave `thread_id` "
-                "out to start a new thread"
-            )
+        self.check_id(identity.thread_id)
+        # The user of a run is that of its message; the thread that a server has opened stays its user's.
+        is_of_user = self.user in (None, identity.user) or self.has_opened(identity.thread_id)
+        if identity.agent_id not in self.ids or identity.tenant != self.tenant or not is_of_user:
+            raise _not_served(identity.thread_id)
+
+
+def _not_served(thread_id: str) -> CallerError:
+    return CallerError(
+        f"thread {thread_id!r} is not one that this server serves: leave `thread_id` out to start a new thread"
+    )
 
 
 def tool_names(ids: Iterable[str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from mcp_types import (
     ToolAnnotations,
 )
 
+from wakeful.contract.decisions import ClientDecisions
 from wakeful.contract.errors import WakefulError
 from wakeful.mcp.arguments import agent_schema, cancel_schema, continue_schema
 from wakeful.mcp.calls import ToolRequest, cancel_run, continue_run, run_agent
@@ -98,7 +99,8 @@ def _continue(served: Served) -> Tool:
         "Wait for the run of a thread and return its result, or say what it waits for. Use it after a result that is "
         "not finished, or after you lost the answer to a call."
     )
-    if served.decisions:
+    decides = served.decisions is not ClientDecisions.NONE
+    if decides:
         description += (
             " With `decision` or `answer`, it first gives the run what it waits for. That is a person's decision: ask "
             "the person, and never decide yourself."
@@ -106,8 +108,8 @@ def _continue(served: Served) -> Tool:
     return Tool(
         name=CONTINUE,
         description=description,
-        input_schema=continue_schema(decisions=served.decisions),
-        annotations=ToolAnnotations(destructive_hint=served.decisions, read_only_hint=not served.decisions),
+        input_schema=continue_schema(decisions=decides),
+        annotations=ToolAnnotations(destructive_hint=decides, read_only_hint=not decides),
     )
 
 

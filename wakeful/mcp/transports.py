@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wakeful.client.client import Client
+from wakeful.contract.choices import member_named
+from wakeful.contract.decisions import ClientDecisions, ClientDecisionsName
 from wakeful.contract.errors import ConfigurationError
-from wakeful.http_serving import has_token
+from wakeful.http_serving import BoundedBodies, Refusal, has_token, is_loopback, refusal_of_page, refuse
 from wakeful.mcp.served import Served
 from wakeful.registry.registry import Registry
 
@@ -17,9 +20,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
 PATH = "/mcp"
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-"""Hosts by which this machine's own clients reach a server on it."""
+TOKEN_VARIABLE = "WAKEFUL_MCP_TOKEN"
 
+NO_TOKEN = Refusal(403, f"this server has no token, and serves only its own machine: set {TOKEN_VARIABLE}")
+WRONG_TOKEN = Refusal(401, "the bearer token is missing or wrong")
 NEEDS_EXTRA = "the MCP server needs the package 'mcp': install it with `pip install 'wakeful[mcp]'`"
 
 
@@ -33,8 +37,9 @@ def app(
     path: str = PATH,
     tenant: str | None = None,
     user: str | None = None,
-    decisions: bool = True,
+    decisions: ClientDecisions | ClientDecisionsName = "questions",
     cancels: bool = True,
+    all_threads: bool = False,
 ) -> Starlette:
     """An ASGI app that serves agents as MCP tools over streamable HTTP.
 
@@ -44,28 +49,37 @@ def app(
         registry: has the agents, with their descriptions and output types.
         agents: the ids of the agents to serve; all of the registry's by default. Without a registry, those of agents
             that your workers know.
-        token: the bearer token that every request must have.
+        token: the bearer token that every request must have; by default, what the variable `WAKEFUL_MCP_TOKEN` has.
+            Without one, the server answers only programs of its own machine.
         allowed_hosts: names, or `name:port`, by which clients may reach the server in addition to this machine's
             loopback names; requests for others are refused, as a web page makes them by DNS rebinding.
-        tenant: the tenant that the threads belong to; those of others are refused.
-        user: the user for whom the runs act.
-        decisions: clients may approve, deny and answer what a run waits for.
+        tenant: the tenant that the threads belong to; those of others are refused. Without one, the server has the
+            threads that belong to no tenant.
+        user: the user for whom the runs act; threads that were opened for others are refused.
+        decisions: which of the decisions that runs wait for clients may make: `none`, `questions` that tools ask, or
+            `all`, which adds the approvals that permission rules, gates and hooks ask for.
         cancels: a client that cancels its request cancels the run.
+        all_threads: clients may also continue threads of the same agents, tenant and user that were not opened over
+            MCP.
 
     Raises:
         ConfigurationError: no agent is named, one is not in the registry, or the package `mcp` is not installed.
     """
-    served = Served(client, registry, agents, tenant=tenant, user=user, decisions=decisions, cancels=cancels)
+    decides = member_named(ClientDecisions, decisions, parameter="decisions")
+    served = Served(client, registry, agents, tenant, user, decides, cancels, all_threads)
     server = _build(served)
     from mcp.server.transport_security import TransportSecuritySettings
 
-    hosts = [pattern for host in (*LOOPBACK, *allowed_hosts) for pattern in _patterns(host)]
-    origins = [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
-    security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
-    asgi = server.streamable_http_app(streamable_http_path=path, transport_security=security)
-    if token is not None:
-        asgi.add_middleware(_Bearer, token=token)
+    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # `_Access` checks hosts and origins
+    asgi = server.streamable_http_app(streamable_http_path=path, transport_security=unchecked)
+    asgi.add_middleware(BoundedBodies)
+    asgi.add_middleware(_Access, token=token or read_token(os.environ), hosts=allowed_hosts)
     return asgi
+
+
+def read_token(environ: Mapping[str, str]) -> str | None:
+    """The bearer token that clients must have."""
+    return environ.get(TOKEN_VARIABLE, "").strip() or None
 
 
 async def serve_stdio(
@@ -75,14 +89,16 @@ async def serve_stdio(
     agents: Sequence[str] | None = None,
     tenant: str | None = None,
     user: str | None = None,
-    decisions: bool = True,
+    decisions: ClientDecisions | ClientDecisionsName = "questions",
     cancels: bool = True,
+    all_threads: bool = False,
 ) -> None:
     """Serve agents as MCP tools on stdin and stdout, until stdin ends; the arguments are those of `app`.
 
     Meanwhile, what this process prints goes to stderr: stdout has nothing but the protocol.
     """
-    server = _build(Served(client, registry, agents, tenant=tenant, user=user, decisions=decisions, cancels=cancels))
+    decides = member_named(ClientDecisions, decisions, parameter="decisions")
+    server = _build(Served(client, registry, agents, tenant, user, decides, cancels, all_threads))
     from mcp.server.stdio import stdio_server
 
     async with stdio_server() as (incoming, outgoing):
@@ -99,23 +115,24 @@ def _build(served: Served) -> Server[None]:
     return build_server(served)
 
 
-def _patterns(host: str) -> tuple[str, ...]:
-    """How a request names a host: with its port, or without one if that is the usual one."""
-    has_port = ":" in host.rpartition("]")[2]
-    return (host,) if has_port else (host, f"{host}:*")
+class _Access:
+    """Refuses what a web page may have sent, and requests without the token; if the server has none, other machines."""
 
-
-class _Bearer:
-    """Refuses requests without the token."""
-
-    def __init__(self, app: ASGIApp, *, token: str) -> None:
+    def __init__(self, app: ASGIApp, *, token: str | None, hosts: Collection[str]) -> None:
         self._app = app
-        self._token = token.encode()
+        self._token = None if token is None else token.encode()
+        self._hosts = frozenset(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan" or has_token(scope["headers"], self._token):
+        refusal = self._refusal(scope) if scope["type"] == "http" else None
+        if refusal is None:
             await self._app(scope, receive, send)
-            return
-        headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain")]
-        await send({"type": "http.response.start", "status": 401, "headers": headers})
-        await send({"type": "http.response.body", "body": b"this server needs its bearer token\n"})
+        else:
+            await refuse(send, refusal)
+
+    def _refusal(self, scope: Scope) -> Refusal | None:
+        if self._token is not None and not has_token(scope["headers"], self._token):
+            return WRONG_TOKEN
+        if self._token is None and not is_loopback((scope.get("client") or ("",))[0]):
+            return NO_TOKEN
+        return refusal_of_page(scope["headers"], self._hosts)

@@ -21,6 +21,7 @@ from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.ids import suspension_id
 from wakeful.contract.tools import McpToolRef, ToolCallInput, ToolDescriptor, ToolResult, outcome_unknown
 from wakeful.registry.registry import Registry
+from wakeful.telemetry.pattern_warning import warn_of_patterns
 from wakeful_activities.mcp.connections import McpConnections
 from wakeful_activities.mcp.failures import ConnectionLost, ServerAway
 from wakeful_activities.other_workers import (
@@ -224,6 +225,7 @@ class _ServerCall:
         shown: dict[str, JsonValue] = {"server": self.ref.server, "tool": self.ref.tool, "arguments": call.arguments}
         if question.url is not None:
             shown["url"] = question.url
+        warn_of_patterns(question.json_schema, server=self.ref.server, tool=self.ref.tool)
         suspension = Suspension(
             id=suspension_id(call.id),
             action=ELICITATION,

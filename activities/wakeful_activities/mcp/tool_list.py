@@ -1,6 +1,8 @@
 """The tools of an MCP server, as a run is bound to them: descriptors and permission rules, pinned when it starts."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from mcp_types import Tool, ToolAnnotations
 from pydantic import JsonValue, TypeAdapter
@@ -17,7 +19,13 @@ MARGIN_SECONDS = 120.0
 METADATA_SERVER = "mcp.server"
 METADATA_TOOL = "mcp.tool"
 
+NAMED_CHANGES = 5
+"""Changes of a server's tools that a question to a person names; it counts the others."""
+NAME_LENGTH = 60
+"""Characters of a tool's name in such a question: servers choose names of any length."""
+
 _SCHEMA = TypeAdapter(dict[str, JsonValue])
+_TOLD = {"name", "title", "description", "input_schema", "output_schema", "annotations"}
 _ALLOW_ALL = PermissionPolicy(default_behavior=Behavior.ALLOW)
 
 
@@ -47,14 +55,52 @@ def with_mcp_tools(
     )
 
 
+def pins_of(server: McpServer, listed: Iterable[Tool]) -> dict[str, str]:
+    """The digest of each tool that agents get: of all that a server says of it."""
+    return {tool.name: _digest(tool) for tool in sorted(listed, key=lambda tool: tool.name) if server.offers(tool.name)}
+
+
+def _digest(tool: Tool) -> str:
+    told = tool.model_dump(mode="json", by_alias=True, exclude_none=True, include=_TOLD)
+    text = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def _changes(server: McpServer, listed: Iterable[Tool]) -> str | None:
+    """How the tools differ from those that the settings pin, in words; None if they do not."""
+    if server.pinned is None:
+        return None
+    found = list(_differences(server.pinned, pins_of(server, listed)))
+    if not found:
+        return None
+    left = len(found) - NAMED_CHANGES
+    more = f"; and {left} more changes" if left > 0 else ""
+    return (
+        f"MCP server {server.name!r} does not list the tools that are pinned: {'; '.join(found[:NAMED_CHANGES])}{more}"
+    )
+
+
+def _differences(pinned: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted({*pinned, *now}):
+        shown = repr(name if len(name) <= NAME_LENGTH else f"{name[:NAME_LENGTH]}…")
+        if name not in now:
+            yield f"tool {shown} is gone"
+        elif name not in pinned:
+            yield f"tool {shown} is new"
+        elif pinned[name] != now[name]:
+            yield f"tool {shown} has another description, other parameters or other hints"
+
+
 def _offered(server: McpServer, listed: Iterable[Tool]) -> Iterable[tuple[ToolDescriptor, Behavior | None]]:
     tools = [tool for tool in listed if server.offers(tool.name)]
     ids = mcp_tool_ids(server.name, (tool.name for tool in tools))
+    changed = _changes(server, tools)
     for tool in tools:
-        yield _descriptor(server, tool, ids[tool.name]), _behavior(server, tool)
+        ref = McpToolRef(server=server.name, tool=tool.name, changed=changed)
+        yield _descriptor(server, tool, ids[tool.name], ref), _behavior(server, tool)
 
 
-def _descriptor(server: McpServer, tool: Tool, id: str) -> ToolDescriptor:
+def _descriptor(server: McpServer, tool: Tool, id: str, ref: McpToolRef) -> ToolDescriptor:
     return ToolDescriptor(
         id=id,
         name=tool.name,
@@ -64,7 +110,7 @@ def _descriptor(server: McpServer, tool: Tool, id: str) -> ToolDescriptor:
         effects=server.effects_of(tool.name) or _effects(tool.annotations or ToolAnnotations()),
         timeout_seconds=server.timeout + MARGIN_SECONDS,
         heartbeat_seconds=server.heartbeat_timeout,
-        mcp=McpToolRef(server=server.name, tool=tool.name),
+        mcp=ref,
     )
 
 

@@ -62,11 +62,18 @@ def list_tools(
     env: EnvOption = None,
     token: TokenOption = None,
     as_json: options.JsonOption = False,
+    pins: Annotated[
+        bool, typer.Option("--pins", help="Print the digests of the tools instead, for `pinned` of the server.")
+    ] = False,
 ) -> None:
     """List the tools of MCP servers, as an agent gets them."""
-    from wakeful.cli.mcp_servers import Source, print_tools
+    from wakeful.cli.mcp_servers import Source, print_pins, print_tools
 
-    print_tools(Source(app, agents or [], command, url, env or [], token).servers(servers or []), as_json=as_json)
+    named = Source(app, agents or [], command, url, env or [], token).servers(servers or [])
+    if pins:
+        print_pins(named)
+    else:
+        print_tools(named, as_json=as_json)
 
 
 @mcp.command()
