@@ -15,10 +15,11 @@ from typing import Any
 
 import temporalio.client
 import temporalio.worker
-from temporalio import activity
+from temporalio import activity, workflow
 from temporalio.client import Client, ClientConfig, WorkflowHistory
 from temporalio.common import VersioningBehavior
 from temporalio.converter import DataConverter, DefaultPayloadConverter
+from temporalio.exceptions import FailureError
 from temporalio.service import ConnectConfig, ServiceClient
 from temporalio.worker import (
     Replayer,
@@ -139,6 +140,9 @@ class WakefulPlugin(temporalio.client.Plugin, temporalio.worker.Plugin):
         async with contextlib.AsyncExitStack() as stack:
             stack.callback(self._parts.remove, parts)
             try:
+                # Again: a plugin that stands behind this one has configured the worker since.
+                if problems := _failure_type_problems(worker.config(active_config=True)):
+                    raise ConfigurationError(problems)
                 await stack.enter_async_context(parts.running(worker))
             except BaseException:
                 # As the SDK does for a worker that it cannot start: `async with worker` would wait for ever.
@@ -205,11 +209,7 @@ def _worker_problems(config: WorkerConfig, registry: Registry) -> Sequence[str]:
             "worker, and no workflow of ours"
         )
         return problems
-    if config.get("workflow_failure_exception_types"):
-        problems.append(
-            "the worker has workflow_failure_exception_types, which would end runs that wait for the right worker: "
-            "leave it out, and name the types in your own workflows, as @workflow.defn(failure_exception_types=[…])"
-        )
+    problems += _failure_type_problems(config)
     names = [_activity_name(function) for function in config.get("activities", ())]
     if None in names:
         problems.append(
@@ -232,6 +232,43 @@ def _worker_problems(config: WorkerConfig, registry: Registry) -> Sequence[str]:
             "of their own: set it to VersioningBehavior.AUTO_UPGRADE"
         )
     return problems
+
+
+_RAISED_BY_RUNS = ("builtins", "asyncio", "temporalio", "wakeful", "wakeful_workflows", "pydantic_core", "google")
+"""Packages whose exceptions end a workflow task of a run that waits for a worker with the right code or codec."""
+
+
+def _failure_type_problems(config: WorkerConfig) -> Sequence[str]:
+    """Types that would end such a run. Other libraries' own types never occur in runs: no user code is in them."""
+    types = [type for type in config.get("workflow_failure_exception_types", ()) if _ends_runs(type)]
+    return [
+        f"{_origin(type, config)} sets workflow_failure_exception_types with {type.__qualname__!r}, which would end "
+        "runs that wait for the right worker: leave it out, and name the type in your own workflows, as "
+        "@workflow.defn(failure_exception_types=[…])"
+        for type in types
+    ]
+
+
+def _ends_runs(kind: type[BaseException]) -> bool:
+    if kind in workflow._Definition.must_from_class(AgentRun).failure_exception_types:
+        return False
+    # Temporal's own integrations are packages of `temporalio`, too; what the SDK itself raises is in these modules.
+    package = kind.__module__ if kind.__module__.startswith("temporalio.") else kind.__module__.partition(".")[0]
+    is_ours = package in _RAISED_BY_RUNS or package.startswith(_OF_THE_SDK)
+    return is_ours and not issubclass(kind, FailureError)
+
+
+_OF_THE_SDK = ("temporalio.exceptions", "temporalio.workflow", "temporalio.worker", "temporalio.converter")
+
+
+def _origin(kind: type[BaseException], config: WorkerConfig) -> str:
+    """What sets the type: a plugin by its name, or the worker."""
+    plugins: list[Any] = [*config["client"].config().get("plugins", ()), *config.get("plugins", ())]
+    for plugin in plugins:
+        types = getattr(plugin, "workflow_failure_exception_types", None)
+        if types is not None and kind in (types(()) if callable(types) else types):
+            return f"the plugin {plugin.name()!r}"
+    return "the worker"
 
 
 def _converter_problems(client: Client) -> Sequence[str]:

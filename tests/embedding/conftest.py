@@ -12,12 +12,15 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from tests.embedding.desk import Asks, Compensates, Quote, Quotes, Uncaught, stamp
 from wakeful import (
     Agent,
+    Budget,
     Client,
     ModelRequest,
     ModelResponse,
+    PermissionPolicy,
     ProviderError,
     ProviderErrorKind,
     Registry,
+    Rule,
     ScriptedModel,
     ToolContext,
     WakefulPlugin,
@@ -50,10 +53,16 @@ class Broken:
         raise ProviderError(ProviderErrorKind.UNAUTHORIZED, "the key is wrong")
 
 
+NEVER = PermissionPolicy(
+    default_behavior="allow", rules=[Rule(tool="refund(amount > 0)", behavior="deny", message="A secret: {amount}.")]
+)
+
 registry = Registry(
     agents=[
         Agent(id="quoter", output=Quote, model="quoter"),
         Agent(id="talker", model="talker"),
+        Agent(id="thrifty", model="talker", output=Quote, budget=Budget(turns=0)),
+        Agent(id="refused", tools=[refund], model="refunder", output=Quote, permissions=NEVER),
         Agent(id="refunder", tools=[refund], model="refunder"),
         Agent(id="waiter", tools=[wait], model="waiter"),
         Agent(id="broken", model="broken"),

@@ -12,6 +12,7 @@ from temporalio.client import WorkflowFailureError
 from temporalio.common import RawValue, WorkerDeploymentVersion
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
+from temporalio.plugin import SimplePlugin
 from temporalio.worker import Worker, WorkerDeploymentConfig
 
 from tests.embedding.conftest import QUEUE, registry
@@ -98,7 +99,7 @@ async def test_an_activity_of_the_worker_takes_the_place_of_tools(
 async def test_an_error_in_any_workflow_of_the_worker_fails_it(temporal: TemporalClient) -> None:
     """Runs would fail of what another worker repairs: nondeterminism, a missing activity, a missing codec."""
     problem = (
-        "the worker has workflow_failure_exception_types, .* name the types in your own workflows, as "
+        "the worker sets workflow_failure_exception_types with 'Exception', .* name the type in your own workflows, as "
         r"@workflow\.defn\(failure_exception_types=\[…\]\)"
     )
     with pytest.raises(ConfigurationError, match=problem):
@@ -109,6 +110,17 @@ async def test_an_error_in_any_workflow_of_the_worker_fails_it(temporal: Tempora
             workflow_failure_exception_types=[Exception],
             plugins=[WakefulPlugin(registry)],
         )
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+async def test_a_plugin_lets_any_error_fail_a_workflow(temporal: TemporalClient, *, is_first: bool) -> None:
+    """In whatever order: what a later plugin sets is known when the worker starts."""
+    other = SimplePlugin("acme.Strict", workflow_failure_exception_types=[ValueError])
+    plugins: list[Any] = [other, WakefulPlugin(registry)] if is_first else [WakefulPlugin(registry), other]
+    with pytest.raises(
+        ConfigurationError, match=r"the plugin 'acme\.Strict' sets .* with 'ValueError', which would end"
+    ):
+        await Worker(temporal, task_queue="mine", workflows=[Quotes], plugins=plugins).run()
 
 
 async def test_a_versioned_worker_has_no_default_behavior(temporal: TemporalClient) -> None:
@@ -175,7 +187,10 @@ async def test_the_file_of_a_workflow_also_makes_the_registry(temporal: Temporal
 
 async def test_a_workflow_runs_an_agent_that_no_worker_knows(agents: Client, thread_id: str) -> None:
     asks = await agents.temporal.start_workflow(Asks.run, Ask(agent_id="clark"), id=thread_id, task_queue=QUEUE)
-    assert "agent not found: 'clark'; registered: broken, quoter, refunder, talker, waiter" in await asks.result()
+    assert (
+        "agent not found: 'clark'; registered: broken, quoter, refunder, refused, talker, thrifty, waiter"
+        in await asks.result()
+    )
 
 
 async def test_a_workflow_asks_for_an_output_that_the_agent_does_not_have(agents: Client, thread_id: str) -> None:
@@ -185,6 +200,27 @@ async def test_a_workflow_asks_for_an_output_that_the_agent_does_not_have(agents
         "ended as 'natural' without an output, and the workflow asks for a Quote: give the agent that output type, as "
         "Agent(id='talker', output=Quote)"
     )
+
+
+@pytest.mark.parametrize(
+    ("agent_id", "type", "why"),
+    [
+        (
+            "thrifty",
+            "AgentStopped",
+            "its run was stopped (budget: turns budget is spent: 0 of 0 turns); `result` says why",
+        ),
+        ("refused", "AgentBlocked", "its run was blocked by a permission rule; `result` says why"),
+    ],
+)
+async def test_a_workflow_learns_that_a_limit_or_a_rule_has_ended_the_run(
+    agents: Client, thread_id: str, agent_id: str, type: str, why: str
+) -> None:
+    """The agent has the output type: it was ended before it could answer."""
+    error = await _failure(agents, thread_id, Quotes, agent_id)
+    assert (error.type, error.non_retryable) == (type, True)
+    assert error.message.endswith(why)
+    assert "secret" not in error.message
 
 
 async def test_a_workflow_sends_an_agent_nothing(agents: Client, thread_id: str) -> None:
