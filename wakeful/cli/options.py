@@ -1,13 +1,16 @@
 """Options and arguments that several commands share. It imports only what `--help` needs."""
 
 import contextlib
+import functools
+import inspect
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -156,6 +159,19 @@ ActorOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Who decides; history keeps it. [default: USER@HOST]")
 ]
 
+
+class ServedDecisions(StrEnum):
+    """The names of `ClientDecisions`, whose module `--help` would load slowly."""
+
+    NONE = "none"
+    QUESTIONS = "questions"
+    ALL = "all"
+
+
+DecisionsOption = Annotated[
+    ServedDecisions,
+    typer.Option(help="What clients may decide: nothing, questions for a value, or also whether calls may run."),
+]
 TenantOption = Annotated[
     str | None,
     typer.Option(
@@ -166,6 +182,12 @@ SenderTenantOption = Annotated[
     str | None, typer.Option("--tenant", metavar="NAME", help="Your tenant; a thread of another one refuses this.")
 ]
 UserOption = Annotated[str | None, typer.Option("--user", metavar="NAME", help="The user for whom the run acts.")]
+ExplainedTenantOption = Annotated[
+    str | None, typer.Option("--tenant", metavar="NAME", help="The tenant of the run that makes the call.")
+]
+ExplainedUserOption = Annotated[
+    str | None, typer.Option("--user", metavar="NAME", help="The user of the run that makes the call.")
+]
 MetadataOption = Annotated[
     list[str] | None,
     typer.Option("--metadata", metavar="KEY=VALUE", help="What tools, hooks, gates and rules can read. Repeatable."),
@@ -204,6 +226,45 @@ BudgetCost = Annotated[
 ]
 BudgetTurns = Annotated[int | None, typer.Option(min=0, metavar="N", help="Stop them after N model calls.")]
 BudgetToolCalls = Annotated[int | None, typer.Option(min=0, metavar="N", help="Stop them after N tool calls.")]
+BudgetAgents = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="Let them start at most N sub-agents (500, if the agent does not say it)."),
+]
 BudgetSeconds = Annotated[
     float | None, typer.Option(min=0, metavar="S", help="Stop them after S seconds, waiting included.")
 ]
+
+
+@dataclass(frozen=True)
+class RunOptionValues:
+    """What belongs to the run that a command begins, as it was typed. `run_settings.py` parses it."""
+
+    permission: PermissionOption = None
+    frontend_tools: FrontendToolsOption = None
+    budget_tokens: BudgetTokens = None
+    budget_cost: BudgetCost = None
+    budget_turns: BudgetTurns = None
+    budget_tool_calls: BudgetToolCalls = None
+    budget_agents: BudgetAgents = None
+    budget_seconds: BudgetSeconds = None
+    tenant: TenantOption = None
+    user: UserOption = None
+    metadata: MetadataOption = None
+
+
+def taking_run_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of a run in place of its parameter `given`, a `RunOptionValues`."""
+    shared = inspect.signature(RunOptionValues).parameters
+    own = inspect.signature(command, eval_str=True)
+
+    @functools.wraps(command)
+    def expanded(**values: Any) -> None:
+        given = RunOptionValues(**{name: values.pop(name) for name in shared})
+        command(**values, given=given)
+
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in own.parameters.items():
+        parameters += shared.values() if name == "given" else [parameter]
+    named = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    expanded.__signature__ = own.replace(parameters=named)  # type: ignore[attr-defined]  # typer reads it
+    return expanded

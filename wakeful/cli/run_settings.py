@@ -1,22 +1,52 @@
-"""What options set for the run that a command starts: its budget, its permission rules, its frontend tools."""
+"""What options set for the run that a command begins: its budget, rules and frontend tools, and who begins it."""
 
 from pathlib import Path
+from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
 
+from wakeful.cli.options import RunOptionValues, parse_metadata
 from wakeful.contract.budgets import Budget
 from wakeful.contract.errors import CallerError, validation_problems
 from wakeful.contract.permissions import Behavior, Rule
+from wakeful.contract.settings import RunOptions
 from wakeful.contract.tools import FrontendTool
 
 _TOOLS = TypeAdapter(tuple[FrontendTool, ...])
 
 
+def parse_run_options(given: RunOptionValues) -> RunOptions:
+    """What belongs to the run that a command begins, for the verb of the client that begins it."""
+    typed = vars(given)
+    plain = {name: typed[name] for name in RunOptions.__optional_keys__ & typed.keys()}
+    budget = parse_budget(
+        tokens=given.budget_tokens,
+        cost=given.budget_cost,
+        turns=given.budget_turns,
+        tool_calls=given.budget_tool_calls,
+        agents=given.budget_agents,
+        seconds=given.budget_seconds,
+    )
+    parsed: dict[str, Any] = plain | {
+        "permissions": parse_permissions(given.permission),
+        "frontend_tools": read_frontend_tools(given.frontend_tools),
+        "budget": budget,
+        "metadata": parse_metadata(given.metadata),
+    }
+    return cast(RunOptions, parsed)  # the names are checked, and the request checks the values
+
+
 def parse_budget(
-    *, tokens: int | None, cost: float | None, turns: int | None, tool_calls: int | None, seconds: float | None
+    *,
+    tokens: int | None,
+    cost: float | None,
+    turns: int | None,
+    tool_calls: int | None,
+    agents: int | None,
+    seconds: float | None,
 ) -> Budget | None:
     """The budget that `--budget-…` gives; None without any of them."""
-    budget = Budget(tokens=tokens, cost=cost, turns=turns, tool_calls=tool_calls, seconds=seconds)
+    budget = Budget(tokens=tokens, cost=cost, turns=turns, tool_calls=tool_calls, agents=agents, seconds=seconds)
     return None if budget == Budget() else budget
 
 

@@ -35,6 +35,7 @@ from wakeful.contract.events import (
     StreamReset,
 )
 from wakeful.contract.runs import (
+    INVALID_OUTPUT,
     Blocked,
     Cancelled,
     Errored,
@@ -214,6 +215,7 @@ def result_of(finish: RunFinish, *, steps: int) -> RunResult:
         usage=summary.usage or Usage(),
         unread=summary.unread,
         output=summary.output,
+        artifacts=summary.artifacts,
     )
 
 
@@ -221,12 +223,12 @@ def raise_unless_answered(message_id: str, result: RunResult) -> None:
     """Raise what ended the run, unless it has answered.
 
     Raises:
-        RunFailed, RunCancelled, RunBlocked, RunStopped: how it ended instead.
+        OutputMismatch, RunFailed, RunCancelled, RunBlocked, RunStopped: how it ended instead.
     """
     kind, reason = NotAnswered, ""
     match result.termination:
-        case Errored(value=text):
-            kind, reason = RunFailed, f"the run failed: {text}"
+        case Errored(value=text, code=code):
+            kind, reason = OutputMismatch if code == INVALID_OUTPUT else RunFailed, f"the run failed: {text}"
         case Cancelled():
             kind, reason = RunCancelled, f"the run was cancelled{f': {result.detail}' if result.detail else ''}"
         case Blocked(value=text):

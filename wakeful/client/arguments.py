@@ -10,6 +10,7 @@ from wakeful.contract import ids
 from wakeful.contract.errors import CallerError, InvalidValue
 from wakeful.contract.field_problems import shown
 from wakeful.contract.permissions import Rule
+from wakeful.contract.settings import RunOptions
 from wakeful.contract.suggestions import NO_SYNONYMS, option_problem
 from wakeful.permissions.rules import rule_problems
 
@@ -64,6 +65,18 @@ def several(given: Any) -> Any:
 def mapped(given: Mapping[str, Any] | None) -> Any:
     """A mapping as a dict; anything else as it is: the request rejects it."""
     return dict(given or {}) if given is None or isinstance(given, Mapping) else given
+
+
+def run_fields(verb: str, options: RunOptions, kind: Any = RunOptions) -> dict[str, Any]:
+    """The options of a verb as fields of a request.
+
+    Raises:
+        TypeError: the verb has no such option. The request may have a field of that name, which is not the caller's.
+    """
+    if unknown := sorted(options.keys() - kind.__optional_keys__):
+        raise TypeError(f"{verb}() got an unexpected keyword argument {unknown[0]!r}")
+    fields: dict[str, Any] = {**options}
+    return {name: mapped(value) if name == "metadata" else several(value) for name, value in fields.items()}
 
 
 def check_thread_id(thread_id: object) -> None:

@@ -33,6 +33,7 @@ from wakeful.contract.events import EventRecord
 from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
 from wakeful.contract.runs import RunResult, RunStatus
 from wakeful.contract.views import OutcomesView, StatusView, WaitingFor
+from wakeful.history.pending_task import pending_task
 
 OnDecision = Literal["raise", "wait"]
 """What `ask` does when its answer waits for a person."""
@@ -73,6 +74,14 @@ class _Position:
     """The thread has accepted the message before: this is a retry."""
 
 
+@dataclass(frozen=True)
+class _Ended:
+    """The thread has ended, and its events so far do not have the answer."""
+
+    after: int
+    """The number of the newest event."""
+
+
 class Asking:
     """One message, from before it is sent to its answer."""
 
@@ -99,11 +108,17 @@ class Asking:
         position = await self._position(is_new=is_new)
         if not position.is_sent:
             await send()
-        while (result := await self._follow(position)) is None:  # it was rewound
-            if not await self._is_known():
-                raise self._unanswered("it was undone: the thread was rewound, or started over")
-            position = _Position()
-        return result
+        while not isinstance(found := await self._follow(position), RunResult):
+            if isinstance(found, Rewound):
+                if not await self._is_known():
+                    raise self._unanswered("it was undone: the thread was rewound, or started over")
+                position = _Position()
+            elif await self._waits_for_wake():
+                await send()  # it wakes the thread; the message is a repeat
+                position = _Position(found.after)
+            else:
+                raise self._unanswered("the thread ended before a run answered it")
+        return found
 
     async def _position(self, *, is_new: bool) -> _Position:
         if await describe(self._reader.temporal, self._thread_id) is None:
@@ -120,11 +135,13 @@ class Asking:
             return _Position(is_sent=is_sent, is_busy=is_busy)
         return _Position(page.last, _sub_agents(view, with_tasks=True), is_busy=is_busy)
 
-    async def _follow(self, position: _Position) -> RunResult | None:
-        """The result of the run that reads the message; None if the thread was rewound meanwhile."""
-        finder, is_first = AnswerFinder(self._thread_id, self._message_id), position.is_busy
+    async def _follow(self, position: _Position) -> RunResult | Rewound | _Ended:
+        """The result of the run that reads the message, unless the thread is rewound or ends before."""
+        finder, is_first, after = AnswerFinder(self._thread_id, self._message_id), position.is_busy, position.after
         async with aclosing(self._records(position)) as records:
             async for record in records:
+                if record.thread_id == self._thread_id and not record.provisional:
+                    after = record.seq
                 match finder.on_record(record):
                     case RunEnded(result=result, is_whole=is_whole):
                         return await self._whole(result, is_whole=is_whole)
@@ -134,8 +151,8 @@ class Asking:
                         await self._raise_if_refused()
                     case PerhapsSuspended():
                         await self._raise_if_suspended()
-                    case Rewound():
-                        return None
+                    case Rewound() as rewound:
+                        return rewound
                     case None if is_first and finder.is_received:
                         # The thread was busy before: perhaps with a run that waits for a decision.
                         is_first = False
@@ -144,7 +161,12 @@ class Asking:
                         pass
                     case unknown:
                         assert_never(unknown)
-        raise self._unanswered("the thread ended before a run answered it")
+        return _Ended(after)
+
+    async def _waits_for_wake(self) -> bool:
+        """Whether the thread has closed, and its next execution reads the message, which came after the close."""
+        outcome = await self._outcome()
+        return outcome is not None and outcome.status in (OutcomeStatus.QUEUED, OutcomeStatus.STEERING)
 
     def _records(self, position: _Position) -> AsyncGenerator[EventRecord, None]:
         if not self._raises:
@@ -198,6 +220,9 @@ class Asking:
         """Whether the thread has the message, or will handle it."""
         if await self._outcome() is not None:
             return True
+        described = await describe(self._reader.temporal, self._thread_id)
+        if described is not None and (task := pending_task(described)) is not None and task.is_started:
+            return True  # perhaps: history does not have signals that come while a worker has the task
         recent = await recent_submissions(self._reader.temporal, self._thread_id)
         return any(message.id == self._message_id for each in recent for message in each.submission.messages)
 

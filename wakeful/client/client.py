@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal, Self, TypeVar, get_args, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, get_args, overload
 
 from pydantic import JsonValue, TypeAdapter
 from temporalio.client import Client as TemporalClient
@@ -18,25 +18,26 @@ from wakeful.client.arguments import (
     check_temporal,
     check_thread_id,
     check_type,
-    mapped,
     one_of,
     rejecting_invalid,
+    run_fields,
     several,
 )
 from wakeful.client.asking import Asking, OnDecision
 from wakeful.client.at_step import ThreadAtStep, read_at_step
 from wakeful.client.branching.fork import ForkRequest, fork_thread
 from wakeful.client.branching.rewind import Rewound, plan_rewind, rewind
-from wakeful.client.cancel import cancel_run
+from wakeful.client.cancel import cancel_thread
 from wakeful.client.changes import Changed, change, read_queued
 from wakeful.client.confirming import DecisionStatus, confirm_message
+from wakeful.client.decisions import DecisionFilter, read_decisions
 from wakeful.client.deletion.delete import DeleteReceipt, delete_thread
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.reader import why
 from wakeful.client.schedules import Schedules
 from wakeful.client.start import Handle, start_thread, wait_for_last_result
 from wakeful.client.thread_reader import ThreadReader
-from wakeful.client.thread_runs import ThreadRun, read_runs
+from wakeful.client.thread_runs import DecisionRecord, ThreadRun, read_runs
 from wakeful.client.threads import OutcomeName, ThreadFilter, ThreadSummary, list_threads, time_of
 from wakeful.client.tree import TreeNode
 from wakeful.client.tree_reader import TreeReader
@@ -50,14 +51,11 @@ from wakeful.client.watching.snapshot import watch_from_snapshot
 from wakeful.client.watching.watcher import WatchContext
 from wakeful.client.worker_warning import warning_without_worker
 from wakeful.contract import names
-from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, DecisionAction, DecisionActionName
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.events import EventRecord
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import ContentBlock, InputMessage, Message
-from wakeful.contract.model_settings import InferenceOverrides
-from wakeful.contract.permissions import Rule
 from wakeful.contract.requests import (
     TITLE_LENGTH,
     EditRequest,
@@ -68,8 +66,6 @@ from wakeful.contract.requests import (
     WithdrawRequest,
 )
 from wakeful.contract.runs import (
-    Adapter,
-    AdapterName,
     OnBusy,
     OnBusyName,
     OnError,
@@ -81,12 +77,14 @@ from wakeful.contract.runs import (
     ThreadMode,
     ThreadModeName,
 )
+from wakeful.contract.settings import RunOptions, SendOptions
 from wakeful.contract.state import StateView
 from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import EventsPage, PermissionsView, QueuedMessage, StatusView
 from wakeful.rpc_errors import error_of
 from wakeful.telemetry.client_spans import client_span
 from wakeful.telemetry.names import SPAN_DECIDE, SPAN_SEND, SPAN_START
+from wakeful.telemetry.pattern_warning import warn_of_patterns
 from wakeful.undecodable import decoding
 
 T = TypeVar("T")
@@ -129,35 +127,24 @@ class Client:
         *,
         thread_id: str | None = None,
         title: str | None = None,
-        frontend_tools: Sequence[FrontendTool] = (),
         mode: ThreadMode | ThreadModeName = ThreadMode.RUN,
-        overrides: InferenceOverrides | None = None,
-        permissions: Sequence[Rule] = (),
-        budget: Budget | None = None,
         expire_after: float | timedelta | None = None,
         on_error: OnError | OnErrorName = OnError.FAIL,
         again: bool = False,
-        live: bool = False,
-        tenant: str | None = None,
-        user: str | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
         priority: Priority | None = None,
+        **options: Unpack[RunOptions],
     ) -> str:
-        """Start a run and return its thread's id. `overrides`, `permissions` and `budget` apply to this run only.
+        """Start a run and return its thread's id.
 
         Args:
-            tenant: the tenant that the thread belongs to, with its sub-agents and forks; messages of another tenant are
-                refused.
-            user: the user for whom the run acts.
-            metadata: JSON that tools, hooks, gates and permission rules of the run can read.
+            options: the run's settings, and who starts it: the fields of `RunOptions`. The thread belongs to the
+                tenant, with its sub-agents and forks.
             priority: how Temporal orders the tasks of the thread and its sub-agents, instead of its agent's; the tenant
                 is the fairness key by default.
             expire_after: how long the thread may be idle before it deletes itself, in seconds, instead of its agent's.
             on_error: with `complete`, the workflow of a run in `run` mode that ends in an error does not fail.
             again: start a closed thread over, and leave its conversation behind; `send` continues it. It stays with
                 its tenant, which you have to name.
-            live: you watch the answers while models write them (`watch(live=True)`): workers heartbeat them five times
-                a second, instead of once.
 
         Raises:
             ThreadBusy: the thread already has an active run.
@@ -171,19 +158,13 @@ class Client:
                 agent_id=agent_id,
                 input=several(input),
                 title=title,
-                frontend_tools=several(frontend_tools),
                 mode=mode,
-                overrides=overrides,
-                permissions=several(permissions),
-                budget=budget,
                 on_error=one_of(OnError, "on_error", on_error),
                 expire_after=expire_after.total_seconds() if isinstance(expire_after, timedelta) else expire_after,
-                live=live,
-                tenant=tenant,
-                user=user,
-                metadata=mapped(metadata),
                 priority=priority,
+                **run_fields("start", options),
             )
+        _warn_of_patterns(thread_id, request.frontend_tools)
         with client_span(SPAN_START, thread_id=thread_id, agent_id=agent_id):
             return await start_thread(self.temporal, request, thread_id, task_queue=self.task_queue, again=again)
 
@@ -193,32 +174,20 @@ class Client:
         input: str | Sequence[InputMessage],
         *,
         thread_id: str | None = None,
-        frontend_tools: Sequence[FrontendTool] = (),
-        overrides: InferenceOverrides | None = None,
-        permissions: Sequence[Rule] = (),
-        budget: Budget | None = None,
         on_error: OnError | OnErrorName = OnError.FAIL,
         again: bool = False,
-        tenant: str | None = None,
-        user: str | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
         priority: Priority | None = None,
+        **options: Unpack[RunOptions],
     ) -> RunResult:
         """Start a run and wait for its result; the arguments are those of `start`."""
         started = await self.start(
             agent_id,
             input,
             thread_id=thread_id,
-            frontend_tools=frontend_tools,
-            overrides=overrides,
-            permissions=permissions,
-            budget=budget,
             on_error=on_error,
             again=again,
-            tenant=tenant,
-            user=user,
-            metadata=metadata,
             priority=priority,
+            **options,
         )
         return await self.result(started)
 
@@ -230,16 +199,8 @@ class Client:
         agent_id: str | None = None,
         on_busy: OnBusy | OnBusyName = OnBusy.ENQUEUE,
         message_id: str | None = None,
-        frontend_tools: Sequence[FrontendTool] = (),
-        overrides: InferenceOverrides | None = None,
-        permissions: Sequence[Rule] = (),
-        budget: Budget | None = None,
         confirm: bool = False,
-        live: bool = False,
-        tenant: str | None = None,
-        user: str | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
-        adapter: Adapter | AdapterName | None = None,
+        **options: Unpack[SendOptions],
     ) -> str:
         """Send a message to a thread in any state: it creates a new thread and wakes a closed one.
 
@@ -252,14 +213,8 @@ class Client:
 
         Args:
             text: the message; or its blocks, such as pictures and documents.
-            frontend_tools: from the run that the message begins on, they replace those that the thread has.
             confirm: wait until the thread has handled the message, to see a refusal.
-            live: you watch the run that reads the message while models write its answers, as for `start`.
-            tenant: yours. A new thread belongs to it, and a thread of another tenant refuses the message; without one,
-                the message counts as the thread's own.
-            user: the user for whom the run acts that the message begins.
-            metadata: what tools, hooks, gates and permission rules of that run can read.
-            adapter: the protocol by which the message came, for the identity of that run.
+            options: the settings of the run that the message begins, and who sends it: the fields of `SendOptions`.
 
         Raises:
             CallerError: the message is too large, or the thread is new and `agent_id` does not say which agent answers.
@@ -278,19 +233,12 @@ class Client:
                 input=(message,),
                 on_busy=one_of(OnBusy, "on_busy", on_busy),
                 agent_id=agent_id,
-                frontend_tools=several(frontend_tools),
-                overrides=overrides,
-                permissions=several(permissions),
-                budget=budget,
-                live=live,
-                tenant=tenant,
-                user=user,
-                metadata=mapped(metadata),
-                adapter=adapter,
+                **run_fields("send", options, SendOptions),
             )
         check_rules(submission.permissions)
+        _warn_of_patterns(thread_id, submission.frontend_tools)
         title = message.as_message(message_id).text[:TITLE_LENGTH]
-        signal = WakeSignal(names.SIGNAL_SUBMIT, submission, agent_id, title, tenant)
+        signal = WakeSignal(names.SIGNAL_SUBMIT, submission, agent_id, title, submission.tenant)
         with client_span(SPAN_SEND, thread_id=thread_id):
             await signal_or_wake(self.reader, thread_id, signal, queue_of=lambda _closed: self.task_queue)
         if confirm:
@@ -308,14 +256,7 @@ class Client:
         on_busy: OnBusy | OnBusyName = OnBusy.ENQUEUE,
         on_decision: OnDecision = "raise",
         message_id: str | None = None,
-        frontend_tools: Sequence[FrontendTool] = (),
-        overrides: InferenceOverrides | None = None,
-        permissions: Sequence[Rule] = (),
-        budget: Budget | None = None,
-        live: bool = False,
-        tenant: str | None = None,
-        user: str | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
+        **options: Unpack[SendOptions],
     ) -> Answer[JsonValue]: ...
 
     @overload
@@ -329,14 +270,7 @@ class Client:
         on_busy: OnBusy | OnBusyName = OnBusy.ENQUEUE,
         on_decision: OnDecision = "raise",
         message_id: str | None = None,
-        frontend_tools: Sequence[FrontendTool] = (),
-        overrides: InferenceOverrides | None = None,
-        permissions: Sequence[Rule] = (),
-        budget: Budget | None = None,
-        live: bool = False,
-        tenant: str | None = None,
-        user: str | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
+        **options: Unpack[SendOptions],
     ) -> Answer[T]: ...
 
     async def ask(
@@ -349,14 +283,7 @@ class Client:
         on_busy: OnBusy | OnBusyName = OnBusy.ENQUEUE,
         on_decision: OnDecision = "raise",
         message_id: str | None = None,
-        frontend_tools: Sequence[FrontendTool] = (),
-        overrides: InferenceOverrides | None = None,
-        permissions: Sequence[Rule] = (),
-        budget: Budget | None = None,
-        live: bool = False,
-        tenant: str | None = None,
-        user: str | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
+        **options: Unpack[SendOptions],
     ) -> Answer[Any]:
         """Send a message to a thread in any state, and wait for the answer to this very message.
 
@@ -397,14 +324,7 @@ class Client:
                 agent_id=agent_id,
                 on_busy=on_busy,
                 message_id=id,
-                frontend_tools=frontend_tools,
-                overrides=overrides,
-                permissions=permissions,
-                budget=budget,
-                live=live,
-                tenant=tenant,
-                user=user,
-                metadata=metadata,
+                **options,
             )
 
         async with warning_without_worker(self.temporal, thread_id):
@@ -458,8 +378,10 @@ class Client:
     async def at_step(self, thread_id: str, step: int) -> ThreadAtStep:
         """The thread's messages, status and state as they were at the end of a step, which `wakeful show` numbers.
 
+        Status and state are None if Temporal has deleted the execution that ran the step.
+
         Raises:
-            CallerError: there is no such step, it has not ended, or Temporal has deleted its execution.
+            CallerError: there is no such step, or it has not ended.
             DoesNotReplay: the execution of that step does not replay on this program's code.
         """
         check_type("step", step, int, "the number of a step")
@@ -612,6 +534,29 @@ class Client:
         wanted = InboxFilter(agent_id=agent_id, tool=tool, tenant=tenant)
         return pending_decisions(self.reader, thread_id=thread_id, wanted=wanted, limit=limit)
 
+    def decisions(
+        self,
+        *,
+        thread_id: str | None = None,
+        tenant: str | None = None,
+        user: str | None = None,
+        since: datetime | timedelta | None = None,
+    ) -> AsyncIterator[DecisionRecord]:
+        """Every decision about a tool call that threads of this namespace have applied: who, what, when and why.
+
+        It reads the events of each thread, also of sub-agents and closed threads, so it takes time; each thread's
+        oldest decision comes first. A thread that cannot be read has one record, with the reason in `unknown`.
+
+        Args:
+            user: only of runs that act for this user.
+            since: only decisions that were applied since then: a time, or how long ago.
+
+        Raises:
+            ThreadNotFound: no workflow has the id `thread_id`.
+        """
+        wanted = DecisionFilter(thread_id=thread_id, tenant=tenant, user=user, since=time_of(since))
+        return read_decisions(self._watch_context(), wanted)
+
     async def decide(
         self,
         thread_id: str,
@@ -680,19 +625,16 @@ class Client:
         input: str | Sequence[InputMessage],
         *,
         on_busy: OnBusy | OnBusyName = OnBusy.ENQUEUE,
-        tenant: str | None = None,
-        user: str | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
+        **options: Unpack[SendOptions],
     ) -> None:
         """Send messages to an open thread; `send`, whose arguments these are, also wakes a closed one."""
         with rejecting_invalid():
             submission = Submission(
                 input=several(input),
                 on_busy=one_of(OnBusy, "on_busy", on_busy),
-                tenant=tenant,
-                user=user,
-                metadata=mapped(metadata),
+                **run_fields("submit", options, SendOptions),
             )
+        check_rules(submission.permissions)
         with client_span(SPAN_SEND, thread_id=thread_id):
             await self._signal(thread_id, names.SIGNAL_SUBMIT, submission)
 
@@ -790,10 +732,13 @@ class Client:
     async def cancel(self, thread_id: str, *, reason: str | None = None) -> None:
         """Cancel the active run; wait for `result` to know that it has ended.
 
+        If the run has ended and its tasks work on, they are cancelled: a thread that is closed is woken for it, starts
+        no run, and closes again when they have stopped.
+
         In `run` mode this is Temporal's own cancel, after which the workflow closes as Canceled. A thread in `thread`
         mode is sent the `cancel` signal, and stays open; without the thread's codec, it gets Temporal's cancel, too.
         """
-        await cancel_run(self.temporal, thread_id, reason=reason)
+        await cancel_thread(self.reader, thread_id, reason=reason)
 
     async def close(self, thread_id: str, *, reason: str | None = None) -> None:
         """Cancel the active run and all tasks, if there are any, and complete the thread's workflow.
@@ -812,9 +757,7 @@ class Client:
         agent_id: str | None = None,
         new_thread_id: str | None = None,
         mode: ThreadMode | ThreadModeName = ThreadMode.RUN,
-        live: bool = False,
-        user: str | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
+        **options: Unpack[RunOptions],
     ) -> str:
         """Start a thread that continues after step `at` of this one, which does not change; 0 is before its first step.
 
@@ -823,15 +766,16 @@ class Client:
         Args:
             message: what the fork is sent after that step; without one, the model continues.
             agent_id: the agent that answers, if not the one of that step.
-            live: you watch the answers while models write them, as for `start`.
-            user: the user for whom the fork's run acts. If you give neither this nor `metadata`, it has both of the run
-                that it continues. It belongs to the same tenant.
+            options: the fields of `RunOptions`, for the fork's first run. If you give neither `user` nor `metadata`, it
+                has both of the run that it continues. It belongs to the same tenant.
 
         Raises:
             CallerError: there is no such step, it has not ended, it needs a message, or `new_thread_id` is taken.
+            OtherTenant: the thread belongs to another tenant than the one that you name.
         """
         check_type("at", at, int, "the number of a step")
-        request = ForkRequest(at, message, agent_id, new_thread_id, mode, live, user, metadata or {})
+        fields = run_fields("fork", options)
+        request = ForkRequest(at, message, agent_id, new_thread_id, mode, fields)
         return await fork_thread(self.reader, thread_id, request)
 
     async def rewind(self, thread_id: str, *, to: int, reason: str | None = None) -> Rewound:
@@ -874,3 +818,8 @@ class Client:
             await self.handle(thread_id).signal(name, argument)
         except RPCError as error:
             raise error_of(error, thread_id) from error
+
+
+def _warn_of_patterns(thread_id: str | None, tools: Sequence[FrontendTool]) -> None:
+    for tool in tools:
+        warn_of_patterns([tool.parameters, tool.result_schema], thread_id=thread_id or "", frontend_tool=tool.id)

@@ -5,10 +5,10 @@ delivers the message as `send` does. What Temporal can do with a schedule (trigg
 with these.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from datetime import datetime
+from typing import Unpack
 
-from pydantic import JsonValue
 from temporalio.api.common.v1 import Memo, Payload
 from temporalio.client import (
     Client,
@@ -22,15 +22,15 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from wakeful.client.arguments import check_thread_id, check_type, mapped, one_of, rejecting_invalid
+from wakeful.client.arguments import check_rules, check_thread_id, check_type, one_of, rejecting_invalid, run_fields
 from wakeful.client.wake import temporal_priority
 from wakeful.contract import names
 from wakeful.contract.base import Few, Maybe, Wire
-from wakeful.contract.budgets import Budget
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.limits import cut
 from wakeful.contract.requests import TITLE_LENGTH, RunRequest, ScheduledSend, Submission, title_of
 from wakeful.contract.runs import OnBusy, OnBusyName, OnError, OnErrorName, RunMode
+from wakeful.contract.settings import RunOptions
 
 FIRING_SUFFIX = "-2026-11-17T09:00:00Z"
 """What Temporal appends to the id of each firing, which is a thread's."""
@@ -70,12 +70,9 @@ class Schedules:
         thread_id: str | None = None,
         on_busy: OnBusy | OnBusyName = OnBusy.ENQUEUE,
         policy: SchedulePolicy | None = None,
-        budget: Budget | None = None,
         on_error: OnError | OnErrorName = OnError.FAIL,
-        tenant: str | None = None,
-        user: str | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
         paused: bool = False,
+        **options: Unpack[RunOptions],
     ) -> str:
         """Create a schedule, and return its id.
 
@@ -85,7 +82,7 @@ class Schedules:
             thread_id: send the message to this thread, as `Client.send` does, instead of starting one.
             on_busy: with `thread_id`, what happens to the message while a run is active.
             policy: Temporal's; by default, a firing is skipped while the one before still runs.
-            budget: of each firing's run.
+            options: the settings of each firing's run, and for whom it acts: the fields of `RunOptions`.
             on_error: with `complete`, the workflow of a firing whose run ends in an error does not fail; only without
                 `thread_id`.
 
@@ -99,27 +96,23 @@ class Schedules:
         check_thread_id(thread_id or f"{schedule_id}{FIRING_SUFFIX}")
         if thread_id is not None and on_error != OnError.FAIL:
             raise CallerError("on_error is for the thread that a firing starts: leave out on_error or thread_id")
+        fields = run_fields("create", options)
         with rejecting_invalid():
             request = RunRequest(
                 agent_id=agent_id,
                 input=text,
-                budget=budget,
                 on_error=one_of(OnError, "on_error", on_error),
-                tenant=tenant,
-                user=user,
-                metadata=mapped(metadata),
                 run_mode=RunMode.SCHEDULED,
+                **fields,
             )
             submission = Submission(
                 input=text,
                 agent_id=agent_id,
                 on_busy=one_of(OnBusy, "on_busy", on_busy),
-                budget=budget,
-                tenant=tenant,
-                user=user,
-                metadata=mapped(metadata),
                 run_mode=RunMode.SCHEDULED,
+                **fields,
             )
+        check_rules(request.permissions)
         if thread_id is None:
             action = self._start(schedule_id, request)
         else:

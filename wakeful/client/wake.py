@@ -1,8 +1,9 @@
 """Signal a thread in any state: an open one gets the signal, a closed one is woken by it, and a new one starts with it.
 
 A message (`client.send`), mail from another agent or the result of a background task wakes a closed thread; the last
-two come from the `deliver_message` activity, the sweep or a rewind. Waking starts another execution, which restores the
-conversation of the latest one that started (`restore_from`).
+two come from the `deliver_message` activity, the sweep or a rewind. A thread keeps what reaches it after its close, but
+before its workflow has closed, and its last archive wakes it (`wake`). Waking starts another execution, which restores
+the conversation of the latest one that started (`restore_from`).
 """
 
 import asyncio
@@ -34,6 +35,9 @@ _TENANT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_TENANT)
 CLOSED_WITHIN_SECONDS = 30.0
 """How long a client waits for a thread that is closing: a tool may notice its cancellation late."""
 
+WAKEABLE_WITHIN_SECONDS = 10.0
+"""The same of an attempt to wake a thread for messages that came after its close."""
+
 FIRST_PAUSE_SECONDS = 0.05
 MAX_PAUSE_SECONDS = 1.0
 
@@ -50,6 +54,10 @@ class WakeSignal:
     """The tenant of the sender, to which a new thread will belong; None counts as that of the thread."""
 
 
+_LATE = WakeSignal("", None, None, "messages came after the close")
+"""Without a signal: the thread has the messages."""
+
+
 async def signal_or_wake(
     reader: ThreadReader, thread_id: str, signal: WakeSignal, *, queue_of: Callable[[Described | None], str]
 ) -> None:
@@ -60,7 +68,7 @@ async def signal_or_wake(
             thread must not be woken.
 
     Raises:
-        CallerError: the thread is new and the signal names no agent, or it is a fork that never started.
+        CallerError: the thread is new and the signal names no agent, or is a fork or a sub-agent that never started.
         OtherTenant: the thread belongs to another tenant. An open one whose search attributes do not show it refuses
             the message itself.
         ThreadExpired: the thread was closed, and the server has deleted it.
@@ -80,6 +88,33 @@ async def signal_or_wake(
         described = await describe(temporal, thread_id)
     queue = queue_of(described)
     request = await _start_request(reader, thread_id, described, signal)
+    await _start(temporal, thread_id, described, request, queue, signal)
+
+
+async def wake(reader: ThreadReader, thread_id: str, *, closed_run_id: str) -> bool:
+    """Wake a thread for messages that came after its close; False while this execution is still closing.
+
+    Nothing is done for a thread that has been woken since, or that was terminated or deleted.
+
+    Raises:
+        CallerError: the thread cannot be woken.
+        NoAnswer: it does not replay here, and no worker answered in time which agent it had.
+    """
+    described = await _after_closing(reader.temporal, thread_id, within=WAKEABLE_WITHIN_SECONDS)
+    if described is None or described.run_id != closed_run_id:
+        return True
+    if described.status is WorkflowExecutionStatus.RUNNING:
+        return False
+    if has_ended(described):
+        request = await _start_request(reader, thread_id, described, _LATE)
+        await _start(reader.temporal, thread_id, described, request, described.task_queue, _LATE)
+    return True
+
+
+async def _start(
+    temporal: Client, thread_id: str, closed: Described | None, request: RunRequest, queue: str, signal: WakeSignal
+) -> None:
+    """Start the execution that wakes a thread, or a new one, with the signal if there is one."""
     try:
         await temporal.start_workflow(
             names.WORKFLOW,
@@ -87,11 +122,11 @@ async def signal_or_wake(
             id=thread_id,
             task_queue=queue,
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-            memo=_memo(signal.title, described),
-            priority=_priority(request, described),
+            memo=_memo(signal.title, closed),
+            priority=_priority(request, closed),
             static_summary=f"{request.agent_id}: {signal.title}",
-            start_signal=signal.signal,
-            start_signal_args=[signal.payload],
+            start_signal=signal.signal or None,
+            start_signal_args=[signal.payload] if signal.signal else [],
         )
     except RPCError as error:
         raise error_of(error, thread_id) from error
@@ -126,13 +161,15 @@ def _memo(title: str, closed: Described | None) -> dict[str, str]:
     return {names.MEMO_TITLE: title} | woken_from
 
 
-async def _after_closing(temporal: Client, thread_id: str) -> Described | None:
+async def _after_closing(
+    temporal: Client, thread_id: str, *, within: float = CLOSED_WITHIN_SECONDS
+) -> Described | None:
     """The newest execution of a thread; if it is closing, wait until it is closed.
 
     A thread that takes longer gets the signal nevertheless: it keeps a message for the execution that wakes it.
     """
     described, pause, waited = await describe(temporal, thread_id), FIRST_PAUSE_SECONDS, 0.0
-    while described is not None and is_closing(described) and waited < CLOSED_WITHIN_SECONDS:
+    while described is not None and is_closing(described) and waited < within:
         await asyncio.sleep(pause)
         waited, pause = waited + pause, min(2 * pause, MAX_PAUSE_SECONDS)
         described = await describe(temporal, thread_id)
@@ -153,9 +190,12 @@ async def _came_too_late(temporal: Client, signalled: Described, signal: WakeSig
 
 
 def is_closing(described: Described) -> bool:
-    """Whether an open execution does nothing more than to close."""
-    is_marked = names.MEMO_CLOSING in described.raw_description.workflow_execution_info.memo.fields
-    return is_marked and described.status is WorkflowExecutionStatus.RUNNING
+    """Whether an open execution does nothing more than to close, or will as soon as a worker handles its cancel."""
+    raw = described.raw_description
+    is_marked = names.MEMO_CLOSING in raw.workflow_execution_info.memo.fields
+    return (
+        is_marked or raw.workflow_extended_info.cancel_requested
+    ) and described.status is WorkflowExecutionStatus.RUNNING
 
 
 async def describe(temporal: Client, thread_id: str) -> Described | None:
@@ -209,6 +249,12 @@ async def _start_request(
         if request is not None and (fork := request.fork) is not None:
             raise CallerError(
                 f"thread {thread_id!r} was closed before it started: fork thread {fork.thread_id!r} again"
+            )
+        if request is not None and request.subagent is not None:
+            # A new thread would have none of the rules that it was to inherit.
+            raise CallerError(
+                f"thread {thread_id!r} is a sub-agent's that was closed before it started: write to thread "
+                f"{request.subagent.path[-1]!r}, which can start another"
             )
         agent_id = agent_id or (request.agent_id if request else None)
         if start.predecessor is not None and agent_id is not None:

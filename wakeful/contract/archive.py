@@ -43,6 +43,8 @@ class ArchiveInput(Wire):
     """The thread closes: its archives may end once a wake can no longer need them."""
     expired: Few[bool] = False
     """It closes because it has expired: once it is closed, its last archive deletes it."""
+    wakes: Few[bool] = False
+    """Messages came after the close: once it is closed, its last archive wakes it."""
 
 
 class ArchiveOutput(Wire):
@@ -79,6 +81,16 @@ class ThreadClosed(Wire):
     """How long the archive waits for the thread to be woken before it completes."""
     expired_run_id: Maybe[str] = None
     """The thread has expired in this execution (a Temporal run id), and the archive deletes it."""
+    late_run_id: Maybe[str] = None
+    """Messages came after the close of this execution (a Temporal run id), and the archive wakes the thread."""
+
+
+class WakeInput(Wire):
+    """The `wake_thread` activity's input."""
+
+    thread_id: str
+    run_id: str
+    """The execution that closes; with another one since, the thread was woken."""
 
 
 class ExpireInput(Wire):

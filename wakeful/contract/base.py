@@ -8,7 +8,10 @@ For type checkers, models that people write in code declare an `__init__`: it ac
 sequence where the model has a tuple. Pydantic converts both, so what you read are enums and tuples.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
@@ -17,6 +20,7 @@ from wakeful.contract.errors import InvalidValue
 from wakeful.contract.field_problems import field_problems
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def _is_none(value: object) -> bool:
@@ -43,6 +47,29 @@ class Wire(BaseModel):
 def json_bytes(value: Any) -> int:
     """The bytes of its JSON, as Temporal's limits count them: a character can have four."""
     return len(to_json(value))
+
+
+class Once(Generic[T, R]):
+    """What a function finds of values that do not change, such as their size: once for each value, while it lives.
+
+    Not a cached property, because `replace` would copy what is cached.
+    """
+
+    def __init__(self, function: Callable[[T], R]) -> None:
+        self._function = function
+        self._found: dict[int, R] = {}
+        self._values: dict[int, weakref.ref[T]] = {}
+
+    def __call__(self, value: T) -> R:
+        key = id(value)
+        if key not in self._values:
+            self._found[key] = self._function(value)
+            self._values[key] = weakref.ref(value, partial(self._forget, key))
+        return self._found[key]
+
+    def _forget(self, key: int, _: object) -> None:
+        # Python calls this before another value can have the same identity.
+        del self._found[key], self._values[key]
 
 
 class Written(BaseModel):

@@ -9,17 +9,16 @@ from typing import TypeVar
 from pydantic import JsonValue
 
 from wakeful.contract.base import Few, Maybe, Wire, json_bytes
-from wakeful.contract.budgets import Budget
 from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message
-from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import Outcome
 from wakeful.contract.permissions import Rule
-from wakeful.contract.runs import Adapter, Priority, RunIdentity, RunMode
+from wakeful.contract.runs import Priority, RunIdentity, RunMode
 from wakeful.contract.segments import SegmentRef
+from wakeful.contract.settings import Caller, RunSettings
 from wakeful.contract.tasks import Task, TaskStarter
-from wakeful.contract.tools import FrontendTool, ToolDescriptor
+from wakeful.contract.tools import ToolDescriptor
 
 UNDELIVERED_BYTES = 300_000
 """Of all undelivered messages together."""
@@ -50,22 +49,22 @@ class Counters(Wire):
     """Set by a Temporal reset, which counts again from the reset point: it tells the new ids from the undone ones."""
 
 
-class UnreadMessage(Wire):
+class UnreadMessage(RunSettings, Caller):
     """A message that a thread had accepted, but no run had read when it was closed."""
 
     message: Message
     group: Few[str] = ""
     """Messages of one group start one run together."""
     agent_id: Maybe[str] = None
-    overrides: Maybe[InferenceOverrides] = None
-    permissions: Few[tuple[Rule, ...]] = ()
-    budget: Maybe[Budget] = None
-    frontend_tools: Few[tuple[FrontendTool, ...]] = ()
-    live: Few[bool] = False
-    user: Maybe[str] = None
-    metadata: Few[dict[str, JsonValue]] = {}
     run_mode: Maybe[RunMode] = None
-    adapter: Maybe[Adapter] = None
+    """All but the message are those of the run that it begins."""
+
+
+class AgentRules(Wire):
+    """What an agent denies or asks about that has handed the thread off."""
+
+    agent_id: str
+    rules: tuple[Rule, ...]
 
 
 class Carryover(Wire):
@@ -80,9 +79,15 @@ class Carryover(Wire):
     undelivered: Few[tuple[UndeliveredMessage, ...]] = ()
     mail: Few[tuple[Message, ...]] = ()
     """Mail that arrived too late for the last run to read it."""
+    late_mail: Few[bool] = False
+    """Some of it came after the close: the woken thread starts a run with it."""
     unread: Few[tuple[UnreadMessage, ...]] = ()
     """Messages that no run has read: the woken thread starts runs with them."""
     permissions: Few[tuple[Rule, ...]] = ()
+    authority: Few[tuple[Rule, ...]] = ()
+    """Of a sub-agent, and its forks: what its ancestors deny or ask about."""
+    handed_over: Few[tuple[AgentRules, ...]] = ()
+    """Of agents that handed the thread off."""
     state: Few[dict[str, JsonValue]] = {}
     """Agent state with thread scope."""
     state_revision: Few[int] = 0
@@ -111,6 +116,8 @@ class Carryover(Wire):
     """Of the same request."""
     segments: Few[tuple[SegmentRef, ...]] = ()
     """Where the older part of the conversation and of the events is archived."""
+    agents: Few[int] = 0
+    """How many agents the tree of the last run has started: a run that no person asks for continues the count."""
 
     def for_fork(self) -> "Carryover":
         """What a fork inherits: tasks, mail, parent and outcomes are the thread's own."""
@@ -118,6 +125,8 @@ class Carryover(Wire):
             counters=self.counters,
             agent_id=self.agent_id or (self.identity.agent_id if self.identity else None),
             permissions=self.permissions,
+            authority=self.authority,
+            handed_over=self.handed_over,
             state=self.state,
             state_revision=self.state_revision,
             compaction=self.compaction,
@@ -132,10 +141,11 @@ class Carryover(Wire):
         undelivered = newest_undelivered(self.undelivered, within=room)
         mail, room = _fitting(self.mail, room - sum(map(json_bytes, undelivered)))
         starters, room = _fitting(self.task_starters, room)
+        bare = (each.without_tools for each in self.task_starters if each not in starters and each.permissions)
         context, _ = _fitting(self.context[::-1], room)
         tools, _ = _fitting(self.frontend_tools, FRONTEND_TOOLS_BYTES)
         kept = {"undelivered": undelivered, "mail": mail, "context": context[::-1], "frontend_tools": tools}
-        return self.model_copy(update={**kept, "task_starters": starters})
+        return self.model_copy(update={**kept, "task_starters": (*bare, *starters)})
 
 
 W = TypeVar("W", bound=Wire)

@@ -1,25 +1,30 @@
 """What clients send to a thread: the request that starts a run, and the payloads of signals and queries."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Unpack
 
-from pydantic import AfterValidator, BaseModel, Field, JsonValue, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from wakeful.contract.base import Few, Maybe, Wire, Written
-from wakeful.contract.budgets import Budget
+from wakeful.contract.base import Maybe, Wire, Written
 from wakeful.contract.decisions import Decision, Decisions, SingleDecision
 from wakeful.contract.errors import CallerError, validation_problems
-from wakeful.contract.limits import Name, cut, depth_problem, valid_metadata, within
+from wakeful.contract.limits import Name, cut, depth_problem, valid_metadata, valid_name, within
 from wakeful.contract.mail import AgentMessage, Mail, ReturnedMessage, TaskEvent
 from wakeful.contract.messages import InputMessage, fitting
 from wakeful.contract.missing import MissingReport
-from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import ID_LENGTH
-from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import (
     LONGEST_EXPIRE_AFTER,
-    Adapter,
-    AdapterName,
     OnBusy,
     OnBusyName,
     OnError,
@@ -32,10 +37,11 @@ from wakeful.contract.runs import (
     ThreadMode,
     ThreadModeName,
 )
+from wakeful.contract.settings import Caller, RunSettings, SendOptions, part_of
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult, SubagentContext
 from wakeful.contract.tools import FrontendTool
 
-Metadata = Annotated[dict[str, JsonValue], AfterValidator(valid_metadata)]
+V = TypeVar("V")
 
 SETTINGS_BYTES = 150_000
 """Bytes of a run's overrides, of its rules, and of its frontend tools: every inference is given them."""
@@ -55,8 +61,54 @@ class Fork(Written):
     """The digest of those messages: after a rollback, others may be as many."""
 
 
-class RunRequest(Written):
-    """Start a run: `{"agent_id": "assistant", "input": "hello"}` is enough."""
+class BeginsRun(RunSettings, Caller, Written):
+    """What a request and a message say of the run that they begin. Their JSON has it beside their own fields."""
+
+    run_mode: Maybe[RunMode] = None
+    """Why the run starts, for gates and hooks; by default `foreground`, or `internal_wake` if only mail starts it."""
+
+    @field_validator("overrides", "permissions", "frontend_tools")
+    @classmethod
+    def _fits(cls, value: V) -> V:
+        return within(SETTINGS_BYTES)(value)
+
+    @field_validator("tenant", "user")
+    @classmethod
+    def _is_name(cls, name: str | None) -> str | None:
+        return name if name is None else valid_name(name)
+
+    @field_validator("metadata", mode="before")
+    @classmethod
+    def _is_given(cls, metadata: object) -> object:
+        return {} if metadata is None else metadata
+
+    @field_validator("metadata")
+    @classmethod
+    def _can_be_recorded(cls, metadata: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        return valid_metadata(metadata)
+
+    @field_validator("frontend_tools")
+    @classmethod
+    def _declares_each_once(cls, tools: tuple[FrontendTool, ...]) -> tuple[FrontendTool, ...]:
+        counts = Counter(tool.id for tool in tools)
+        if repeated := sorted(name for name, count in counts.items() if count > 1):
+            raise ValueError(f"frontend_tools are declared twice: {', '.join(repeated)}")
+        return tools
+
+    @property
+    def settings(self) -> RunSettings:
+        return part_of(self, RunSettings)
+
+    @property
+    def caller(self) -> Caller:
+        return part_of(self, Caller)
+
+
+class RunRequest(BeginsRun):
+    """Start a run: `{"agent_id": "assistant", "input": "hello"}` is enough.
+
+    Its tenant is that of the thread, with its sub-agents and forks.
+    """
 
     agent_id: str = Field(min_length=1)
     input: Annotated[str | tuple[InputMessage, ...], AfterValidator(fitting)] = ""
@@ -69,37 +121,18 @@ class RunRequest(Written):
     fork: Maybe[Fork] = None
     """Continue from a step of another thread."""
     title: Maybe[str] = None
-    frontend_tools: Annotated[Few[tuple[FrontendTool, ...]], AfterValidator(within(SETTINGS_BYTES))] = ()
     parent_thread_id: Maybe[str] = None
     parent_run_id: Maybe[str] = None
     parent_tool_call_id: Maybe[str] = None
     session_id: Maybe[str] = None
     transport_request_id: Maybe[str] = None
-    tenant: Maybe[Name] = None
-    """The tenant that the thread belongs to; its sub-agents and forks inherit it."""
-    user: Maybe[Name] = None
-    """The user for whom the run acts."""
-    metadata: Few[Metadata] = {}
-    """What tools, hooks, gates and permission rules of the run can read; the model does not."""
     origin: Origin = Origin.USER
-    overrides: Annotated[Maybe[InferenceOverrides], AfterValidator(within(SETTINGS_BYTES))] = None
-    """Settings for this run only."""
-    permissions: Annotated[Few[tuple[Rule, ...]], AfterValidator(within(SETTINGS_BYTES))] = ()
-    """Rules for this run only; one replaces the agent's or the thread's for the same `tool`, except one that denies."""
-    budget: Maybe[Budget] = None
-    """What this run and its descendants may spend."""
-    live: Few[bool] = False
-    """The sender watches the answers while models write them."""
     expire_after: Annotated[Maybe[float], Field(gt=0, le=LONGEST_EXPIRE_AFTER)] = None
     """Seconds that the thread may be idle before it deletes itself, instead of its agent's."""
     priority: Maybe[Priority] = None
     """How Temporal orders the tasks of the thread and its sub-agents, instead of its agent's."""
     subagent: Maybe[SubagentContext] = None
     """Of a sub-agent: what its parent passes on."""
-    run_mode: Maybe[RunMode] = None
-    """Why the run starts, for gates and hooks; by default `foreground`, or `internal_wake` if only mail starts it."""
-    adapter: Maybe[Adapter] = None
-    """The protocol by which the request came; `internal` by default."""
 
     if TYPE_CHECKING:
 
@@ -113,25 +146,17 @@ class RunRequest(Written):
             restore_from: str | None = ...,
             fork: Fork | None = ...,
             title: str | None = ...,
-            frontend_tools: Sequence[FrontendTool] = ...,
             parent_thread_id: str | None = ...,
             parent_run_id: str | None = ...,
             parent_tool_call_id: str | None = ...,
             session_id: str | None = ...,
             transport_request_id: str | None = ...,
-            tenant: str | None = ...,
-            user: str | None = ...,
-            metadata: Mapping[str, JsonValue] = ...,
             origin: Origin | OriginName = ...,
-            overrides: InferenceOverrides | None = ...,
-            permissions: Sequence[Rule] = ...,
-            budget: Budget | None = ...,
-            live: bool = ...,
             expire_after: float | None = ...,
             priority: Priority | None = ...,
             subagent: SubagentContext | None = ...,
             run_mode: RunMode | RunModeName | None = ...,
-            adapter: Adapter | AdapterName | None = ...,
+            **options: Unpack[SendOptions],
         ) -> None: ...
 
     @model_validator(mode="after")
@@ -149,18 +174,11 @@ class RunRequest(Written):
             raise ValueError("user and metadata belong to a message, and no run starts without input")
         if self.fork and self.restore_from:
             raise ValueError("a thread continues another thread (fork) or itself (restore_from), not both")
-        _check_declared_once(self.frontend_tools)
         return self
 
     @property
     def messages(self) -> tuple[InputMessage, ...]:
         return as_messages(self.input)
-
-
-def _check_declared_once(tools: Sequence[FrontendTool]) -> None:
-    names = [tool.id for tool in tools]
-    if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"frontend_tools are declared twice: {', '.join(repeated)}")
 
 
 TITLE_LENGTH = 80
@@ -173,32 +191,13 @@ def title_of(request: RunRequest) -> str:
     return cut(text, TITLE_LENGTH)
 
 
-class Submission(Written):
+class Submission(BeginsRun):
     """Messages for a thread: a text, or messages with ids of their own."""
 
     input: Annotated[str | tuple[InputMessage, ...], AfterValidator(fitting)]
     on_busy: OnBusy = OnBusy.ENQUEUE
     agent_id: Maybe[str] = None
     """The agent for the run that they start, if it is to change."""
-    overrides: Annotated[Maybe[InferenceOverrides], AfterValidator(within(SETTINGS_BYTES))] = None
-    """Settings for the run that they start."""
-    permissions: Annotated[Few[tuple[Rule, ...]], AfterValidator(within(SETTINGS_BYTES))] = ()
-    """Rules for the run that they start, as in a request."""
-    budget: Maybe[Budget] = None
-    """What the run that they start, and its descendants, may spend."""
-    frontend_tools: Annotated[Few[tuple[FrontendTool, ...]], AfterValidator(within(SETTINGS_BYTES))] = ()
-    """The tools of the sender's front end; from the run that they start on, they replace those that the thread has."""
-    live: Few[bool] = False
-    """The sender watches the run that reads them while models write its answers."""
-    tenant: Maybe[Name] = None
-    """Of the sender. They are refused if the thread belongs to another; without one, they count as the thread's own."""
-    user: Maybe[Name] = None
-    """The user for whom the run acts that they start."""
-    metadata: Few[Metadata] = {}
-    """What tools, hooks, gates and permission rules of that run can read."""
-    run_mode: Maybe[RunMode] = None
-    adapter: Maybe[Adapter] = None
-    """As in a request, for the run that they start."""
 
     if TYPE_CHECKING:
 
@@ -208,22 +207,9 @@ class Submission(Written):
             input: str | Sequence[InputMessage],
             on_busy: OnBusy | OnBusyName = ...,
             agent_id: str | None = ...,
-            overrides: InferenceOverrides | None = ...,
-            permissions: Sequence[Rule] = ...,
-            budget: Budget | None = ...,
-            frontend_tools: Sequence[FrontendTool] = ...,
-            live: bool = ...,
-            tenant: str | None = ...,
-            user: str | None = ...,
-            metadata: Mapping[str, JsonValue] = ...,
             run_mode: RunMode | RunModeName | None = ...,
-            adapter: Adapter | AdapterName | None = ...,
+            **options: Unpack[SendOptions],
         ) -> None: ...
-
-    @model_validator(mode="after")
-    def _declares_each_tool_once(self) -> "Submission":
-        _check_declared_once(self.frontend_tools)
-        return self
 
     @property
     def messages(self) -> tuple[InputMessage, ...]:

@@ -116,16 +116,9 @@ def _submitted(payload: object) -> Fact:
         submission.messages,
         submission.on_busy,
         submission.agent_id,
-        submission.overrides,
-        submission.live,
-        submission.tenant,
-        submission.user,
-        submission.metadata,
         submission.run_mode,
-        submission.adapter,
-        submission.permissions,
-        submission.budget,
-        submission.frontend_tools,
+        submission.caller,
+        submission.settings,
     )
 
 

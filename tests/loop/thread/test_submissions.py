@@ -12,7 +12,6 @@ from tests.loop.driving import (
     asks,
     awaiting_decisions,
     call,
-    done,
     idle,
     input_message,
     ok,
@@ -22,9 +21,11 @@ from tests.loop.driving import (
 from wakeful.contract.base import replace
 from wakeful.contract.events import MessageReceived
 from wakeful.contract.messages import InputMessage
+from wakeful.contract.outcomes import OutcomeStatus
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy
 from wakeful.loop.machine.facts import InferenceReturned, MessagesSubmitted
+from wakeful.loop.machine.revisions import LATE_MESSAGES
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.thread.outcomes import count_repeats
 from wakeful.loop.thread.submissions import count_submission
@@ -105,17 +106,32 @@ def test_a_message_that_is_in_the_request_twice_counts_once() -> None:
 
 def test_the_result_lists_the_unread_messages() -> None:
     driver = Driver()
-    driver.cancel()
     driver.submit("m1", "m2")
+    driver.cancel()
     driver.feed(InferenceReturned("infer-1", says("In vain")))
     assert driver.result.unread == ("m1", "m2")
 
 
-def test_a_message_submitted_after_the_end_is_unread_unless_it_asks_for_a_refusal() -> None:
-    driver = done()
-    driver.submit("m1", on_busy=OnBusy.REJECT)
-    driver.submit("m2", on_busy=OnBusy.STEER)
-    assert (driver.result.unread, driver.refusal_reasons) == (("m2",), ["the run has ended"])
+@pytest.mark.parametrize("revision", [LATE_MESSAGES, LATE_MESSAGES - 1])
+def test_a_thread_in_run_mode_is_woken_for_a_message_after_its_cancel_or_end(revision: int) -> None:
+    """A run of an older revision lists it as unread."""
+    driver, is_woken = Driver(revision=revision), revision == LATE_MESSAGES
+    driver.cancel()
+    driver.submit("m1")
+    driver.feed(InferenceReturned("infer-1", says("In vain")))
+    driver.submit("m2", on_busy=OnBusy.REJECT)
+    driver.submit("m3", on_busy=OnBusy.STEER)
+    assert driver.refusal_reasons == ["the run has ended"]
+    assert (driver.thread.has_late, driver.result.unread) == (is_woken, () if is_woken else ("m1", "m3"))
+    status = OutcomeStatus.QUEUED if is_woken else OutcomeStatus.UNREAD
+    assert {outcome.id: outcome.status for outcome in driver.thread.outcomes if outcome.id in ("m1", "m3")} == {
+        "m1": status,
+        "m3": status,
+    }
+    woken = Driver(request=NO_INPUT, carryover=carryover(driver.thread))
+    woken.model(says("Yes."))
+    woken.resolve()
+    assert [message.id for message in woken.thread.transcript.messages if message.id in ("m1", "m3")] == ["m1", "m3"]
 
 
 def continued(driver: Driver) -> Driver:

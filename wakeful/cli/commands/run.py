@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from wakeful.contract.runs import RunResult
 
 
+@options.taking_run_options
 def run(
     agent: options.AgentArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message to the agent.")],
@@ -31,16 +32,8 @@ def run(
         bool, typer.Option("--no-wait", help="Return as soon as the run has started, and print its thread's id.")
     ] = False,
     on_error: options.OnErrorOption = "fail",
-    permission: options.PermissionOption = None,
-    frontend_tools: options.FrontendToolsOption = None,
-    budget_tokens: options.BudgetTokens = None,
-    budget_cost: options.BudgetCost = None,
-    budget_turns: options.BudgetTurns = None,
-    budget_tool_calls: options.BudgetToolCalls = None,
-    budget_seconds: options.BudgetSeconds = None,
-    tenant: options.TenantOption = None,
-    user: options.UserOption = None,
-    metadata: options.MetadataOption = None,
+    *,
+    given: options.RunOptionValues,
     priority: options.PriorityOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
@@ -52,21 +45,13 @@ def run(
 
     The answer is on standard output, the events are on standard error. Ctrl-C does not stop the run.
     """
-    from wakeful.cli.run_settings import parse_budget, parse_permissions, read_frontend_tools
+    from wakeful.cli.run_settings import parse_run_options
     from wakeful.cli.session import with_client
     from wakeful.cli.terminal.event_printer import ViewOptions
     from wakeful.cli.terminal.follow import follow, print_result
     from wakeful.contract.runs import Priority
 
-    budget = parse_budget(
-        tokens=budget_tokens,
-        cost=budget_cost,
-        turns=budget_turns,
-        tool_calls=budget_tool_calls,
-        seconds=budget_seconds,
-    )
-    given = options.parse_metadata(metadata)
-    rules, tools = parse_permissions(permission), read_frontend_tools(frontend_tools)
+    settings = parse_run_options(given)
 
     started = ""
 
@@ -74,21 +59,15 @@ def run(
         nonlocal started
         if thread is not None:
             await _refuse_existing(client, thread, again=again)
-        live = not no_wait and ViewOptions.default(as_json=as_json).live
+        settings["live"] = not no_wait and ViewOptions.default(as_json=as_json).live
         started = await client.start(
             agent,
             text,
             thread_id=thread,
-            permissions=rules,
-            frontend_tools=tools,
-            budget=budget,
             on_error=on_error,
             again=again,
-            live=live,
-            tenant=tenant,
-            user=user,
-            metadata=given,
             priority=None if priority is None else Priority(priority_key=priority),
+            **settings,
         )
         if no_wait:
             return None

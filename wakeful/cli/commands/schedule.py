@@ -37,6 +37,7 @@ schedule = typer.Typer(
 
 
 @schedule.command()
+@options.taking_run_options
 def create(
     agent: options.AgentArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message to the agent.")],
@@ -70,14 +71,8 @@ def create(
     ] = "skip",
     on_error: options.OnErrorOption = "fail",
     paused: Annotated[bool, typer.Option("--paused", help="Create it paused.")] = False,
-    budget_tokens: options.BudgetTokens = None,
-    budget_cost: options.BudgetCost = None,
-    budget_turns: options.BudgetTurns = None,
-    budget_tool_calls: options.BudgetToolCalls = None,
-    budget_seconds: options.BudgetSeconds = None,
-    tenant: options.TenantOption = None,
-    user: options.UserOption = None,
-    metadata: options.MetadataOption = None,
+    *,
+    given: options.RunOptionValues,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     client_factory: options.ClientOption = None,
@@ -90,17 +85,11 @@ def create(
     """
     from temporalio.client import ScheduleOverlapPolicy, SchedulePolicy
 
-    from wakeful.cli.run_settings import parse_budget
+    from wakeful.cli.run_settings import parse_run_options
     from wakeful.cli.session import with_client
 
     spec = _spec(cron or [], every, time_zone, jitter)
-    budget = parse_budget(
-        tokens=budget_tokens,
-        cost=budget_cost,
-        turns=budget_turns,
-        tool_calls=budget_tool_calls,
-        seconds=budget_seconds,
-    )
+    settings = parse_run_options(given)
 
     async def go(client: Client) -> str:
         return await client.schedules.create(
@@ -111,12 +100,9 @@ def create(
             thread_id=thread,
             on_busy=on_busy,
             policy=SchedulePolicy(overlap=ScheduleOverlapPolicy[overlap.upper().replace("-", "_")]),
-            budget=budget,
             on_error=on_error,
-            tenant=tenant,
-            user=user,
-            metadata=options.parse_metadata(metadata),
             paused=paused,
+            **settings,
         )
 
     created = with_client(options.Cluster(address, namespace, client_factory), go, task_queue=task_queue)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from wakeful.client.client import Client
 
 
+@options.taking_run_options
 def send(
     thread: options.ThreadArgument,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message.")],
@@ -29,16 +30,8 @@ def send(
     message_id: Annotated[
         str | None, typer.Option(metavar="ID", help="Makes sending idempotent: a repeated ID is ignored.")
     ] = None,
-    permission: options.PermissionOption = None,
-    frontend_tools: options.FrontendToolsOption = None,
-    budget_tokens: options.BudgetTokens = None,
-    budget_cost: options.BudgetCost = None,
-    budget_turns: options.BudgetTurns = None,
-    budget_tool_calls: options.BudgetToolCalls = None,
-    budget_seconds: options.BudgetSeconds = None,
-    tenant: options.TenantOption = None,
-    user: options.UserOption = None,
-    metadata: options.MetadataOption = None,
+    *,
+    given: options.RunOptionValues,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
     client_factory: options.ClientOption = None,
@@ -49,18 +42,10 @@ def send(
     A new thread is created, and a closed one wakes up. While a run is active, --on-busy says what happens. Rules,
     tools and budgets are for the run that the message begins.
     """
-    from wakeful.cli.run_settings import parse_budget, parse_permissions, read_frontend_tools
+    from wakeful.cli.run_settings import parse_run_options
     from wakeful.cli.session import with_client
 
-    budget = parse_budget(
-        tokens=budget_tokens,
-        cost=budget_cost,
-        turns=budget_turns,
-        tool_calls=budget_tool_calls,
-        seconds=budget_seconds,
-    )
-    given = options.parse_metadata(metadata)
-    rules, tools = parse_permissions(permission), read_frontend_tools(frontend_tools)
+    settings = parse_run_options(given)
 
     async def go(client: Client) -> str:
         return await client.send(
@@ -69,12 +54,7 @@ def send(
             agent_id=agent,
             on_busy=on_busy,
             message_id=message_id,
-            permissions=rules,
-            frontend_tools=tools,
-            budget=budget,
-            tenant=tenant,
-            user=user,
-            metadata=given,
+            **settings,
         )
 
     sent = with_client(options.Cluster(address, namespace, client_factory), go, task_queue=task_queue)

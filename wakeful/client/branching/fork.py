@@ -7,15 +7,14 @@ conversation (the `restore_thread` activity).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from pydantic import JsonValue
 from temporalio.client import Client
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from wakeful.client.arguments import check_thread_id, rejecting_invalid
+from wakeful.client.arguments import check_rules, check_thread_id, rejecting_invalid
 from wakeful.client.branching.steps import Step, steps_of
 from wakeful.client.start import new_thread_id
 from wakeful.client.thread_reader import ThreadReader
@@ -24,7 +23,7 @@ from wakeful.client.watching.reading import read_messages
 from wakeful.contract import names
 from wakeful.contract.base import Wire
 from wakeful.contract.carryover import Carryover
-from wakeful.contract.errors import CallerError, ThreadNotFound
+from wakeful.contract.errors import CallerError, OtherTenant, ThreadNotFound
 from wakeful.contract.messages import Message, Role
 from wakeful.contract.requests import Fork, ForkPointRequest, RunRequest, title_of
 from wakeful.contract.runs import ForkedFrom, ThreadMode, ThreadModeName
@@ -51,9 +50,8 @@ class ForkRequest:
     agent_id: str | None = None
     new_thread_id: str | None = None
     mode: ThreadMode | ThreadModeName = ThreadMode.RUN
-    live: bool = False
-    user: str | None = None
-    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The fields of its request that `RunOptions` names."""
 
 
 async def fork_thread(reader: ThreadReader, thread_id: str, fork: ForkRequest) -> str:
@@ -78,6 +76,8 @@ async def fork_thread(reader: ThreadReader, thread_id: str, fork: ForkRequest) -
     digest = reduce(chained, messages[:inherited], EMPTY_DIGEST)
     point = ForkPointRequest(messages=inherited, digest=digest)
     run_id, kept = await _find_fork_point(reader, origin, fork.at, point)
+    if (tenant := fork.options.get("tenant")) not in (None, kept.tenant):
+        raise OtherTenant(thread_id, tenant)
     with rejecting_invalid():
         request = RunRequest(
             agent_id=fork.agent_id or kept.agent_id or "",
@@ -85,11 +85,9 @@ async def fork_thread(reader: ThreadReader, thread_id: str, fork: ForkRequest) -
             mode=fork.mode,
             fork=Fork(thread_id=thread_id, run_id=run_id, step=fork.at, messages=inherited, digest=digest),
             title=None if fork.message else await _title(origin),
-            live=fork.live,
-            tenant=kept.tenant,
-            user=fork.user,
-            metadata=dict(fork.metadata),
+            **{**fork.options, "tenant": kept.tenant},
         )
+    check_rules(request.permissions)
     origin_span = await step_span(temporal, ExecutionRef(thread_id, run_id), inherited) if is_tracing() else None
     with client_span(SPAN_FORK, thread_id=thread_id, agent_id=request.agent_id, origin=origin_span):
         return await _start(temporal, request, fork.new_thread_id, task_queue=origin.task_queue)

@@ -1,24 +1,21 @@
 """Facts: everything that can happen to a thread. `advance` learns about the world only through them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import JsonValue
-
 from wakeful.contract.agents import ResolvedAgent
-from wakeful.contract.budgets import Budget
+from wakeful.contract.base import Few, Maybe
+from wakeful.contract.carryover import UnreadMessage
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.decisions import Decision
 from wakeful.contract.hooks import HookEffects
 from wakeful.contract.inference import ModelResponse, Source
 from wakeful.contract.mail import AgentMessage, TaskEvent
-from wakeful.contract.messages import InputMessage, Message
-from wakeful.contract.model_settings import InferenceOverrides
-from wakeful.contract.permissions import Rule
-from wakeful.contract.runs import NO_USAGE, Adapter, OnBusy, RunMode, Usage
+from wakeful.contract.messages import InputMessage
+from wakeful.contract.runs import NO_USAGE, OnBusy, RunMode, Usage
+from wakeful.contract.settings import Caller, RunSettings
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult
-from wakeful.contract.tools import FrontendTool, ToolOutcome
+from wakeful.contract.tools import ToolOutcome
 
 
 @dataclass(frozen=True)
@@ -166,42 +163,23 @@ class MessagesSubmitted:
     messages: tuple[InputMessage, ...]
     on_busy: OnBusy = OnBusy.ENQUEUE
     agent_id: str | None = None
-    overrides: InferenceOverrides | None = None
-    live: bool = False
-    tenant: str | None = None
-    user: str | None = None
-    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     run_mode: RunMode | None = None
-    adapter: Adapter | None = None
-    permissions: tuple[Rule, ...] = ()
-    budget: Budget | None = None
-    frontend_tools: tuple[FrontendTool, ...] = ()
+    caller: Caller = Caller()
+    settings: RunSettings = RunSettings()
 
 
-@dataclass(frozen=True)
-class Submitted:
+class Submitted(UnreadMessage):
     """An accepted message that is not in the transcript yet. Those of one `group` start one run together."""
 
-    message: Message
     source: Source
-    group: str = ""
-    agent_id: str | None = None
-    overrides: InferenceOverrides | None = None
-    permissions: tuple[Rule, ...] = ()
-    budget: Budget | None = None
-    internal: bool = False
+    internal: Few[bool] = False
     """It is mail: no person asked for the run that it starts."""
-    passive: bool = False
+    passive: Few[bool] = False
     """It is read with the next step, but is no reason for one."""
-    live: bool = False
-    """Its sender watches the run that reads it."""
-    user: str | None = None
-    metadata: Mapping[str, JsonValue] = field(default_factory=dict)
-    run_mode: RunMode | None = None
-    adapter: Adapter | None = None
-    """All four are those of the run that it begins."""
-    frontend_tools: tuple[FrontendTool, ...] = ()
-    """Those of the thread from that run on, if there are any."""
+    deadline: Maybe[int] = None
+    """Of the end of a task: when the wall time of the run that it begins is spent."""
+    late: Few[bool] = False
+    """It came after the close, or after the end of a run without a next one: the thread is woken for it."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from wakeful.contract.carryover import Carryover, UnreadMessage
 from wakeful.contract.context import Compaction
 from wakeful.contract.messages import Role
 from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
+from wakeful.contract.remembered_outcomes import newest
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import ForkedFrom, OnBusy, RunIdentity, TaskRef
 from wakeful.loop.machine.events import mail_arrived
@@ -13,8 +14,9 @@ from wakeful.loop.machine.stages import Idle
 from wakeful.loop.machine.state import Advance, Children, ContextState, Mail, Thread
 from wakeful.loop.step import context
 from wakeful.loop.step.agent_state import AgentState
-from wakeful.loop.thread import outcomes, submissions
+from wakeful.loop.thread import submissions
 from wakeful.loop.thread.transcript import Transcript
+from wakeful.permissions.authority import narrowing
 
 
 def begin(
@@ -31,25 +33,20 @@ def begin(
     even without a message.
     """
     thread = opened(request, thread_id=thread_id, run_id=run_id, transcript=transcript, carryover=carryover)
+    own = dict(request.caller) | {"tenant": None} | dict(request.settings)  # the tenant is the thread's
     messages = tuple(
         Submitted(
-            written.as_message(ids.message_id(run_id, index + 1)),
-            ids.source(ids.FromInput(index)),
-            overrides=request.overrides,
-            permissions=request.permissions,
-            budget=request.budget,
-            live=request.live,
-            user=request.user,
-            metadata=request.metadata,
+            message=written.as_message(ids.message_id(run_id, index + 1)),
+            source=ids.source(ids.FromInput(index)),
             run_mode=request.run_mode,
-            adapter=request.adapter,
+            **own,
         )
         for index, written in enumerate(request.messages)
     )
     # A watcher may not have seen mail that arrived after the end of the closed execution.
     unread = tuple(mail_arrived(later.message) for later in thread.steering)
     accepted = Advance(thread, events=unread).then(submissions.accept_submitted, messages, OnBusy.ENQUEUE, now=0)
-    if accepted.thread.queued:
+    if accepted.thread.queued or any(not later.passive for later in accepted.thread.steering):
         return accepted.then(submissions.start_next_run)
     return accepted.then(submissions.start_run, (), request) if request.fork else accepted
 
@@ -64,6 +61,8 @@ def opened(
 ) -> Thread:
     """A thread before its first message."""
     transcript, kept = transcript or Transcript(), carryover or Carryover()
+    # Of what woke the thread, messages come first: their run reads the mail, too.
+    is_read_later = bool(kept.unread) or not kept.late_mail
     return Thread(
         identity=_identity(request, kept, thread_id=thread_id, run_id=run_id),
         seed=run_id,
@@ -77,13 +76,18 @@ def opened(
         frontend_tools=tuple(tool.descriptor() for tool in request.frontend_tools) or kept.frontend_tools,
         agent_state=AgentState(kept.state_revision, thread=kept.state, run=kept.run_state, emitted=kept.state_revision),
         permissions=kept.permissions,
+        authority=narrowing(kept.authority, request.permissions if request.subagent else ()),
+        handed_over=kept.handed_over,
         inherited_permissions=kept.run_permissions,
         inherited_metadata=kept.run_metadata,
+        inherited_agents=kept.agents,
         expire_after=request.expire_after or kept.expire_after,
         own_priority=request.priority or kept.priority,
         active_agent=kept.agent_id,
         queued=tuple(map(_unread, kept.unread)),
-        steering=tuple(Submitted(message, message, internal=True, passive=True) for message in kept.mail),
+        steering=tuple(
+            Submitted(message=message, source=message, internal=True, passive=is_read_later) for message in kept.mail
+        ),
         outcomes=_known_outcomes(transcript, kept),
         children=Children(kept.tasks, kept.task_starters),
         mail=Mail(undelivered=kept.undelivered),
@@ -92,23 +96,8 @@ def opened(
 
 def _unread(unread: UnreadMessage) -> Submitted:
     """A message that no run had read: the woken thread starts a run with it."""
-    message = unread.message
-    source = submissions.source_of(message, ids.FromSnapshot(message.id))
-    return Submitted(
-        message,
-        source,
-        unread.group,
-        unread.agent_id,
-        unread.overrides,
-        unread.permissions,
-        unread.budget,
-        frontend_tools=unread.frontend_tools,
-        live=unread.live,
-        user=unread.user,
-        metadata=unread.metadata,
-        run_mode=unread.run_mode,
-        adapter=unread.adapter,
-    )
+    source = submissions.source_of(unread.message, ids.FromSnapshot(unread.message.id))
+    return Submitted(source=source, **dict(unread))
 
 
 def _kept_compaction(transcript: Transcript, kept: Carryover) -> Compaction | None:
@@ -129,7 +118,7 @@ def _known_outcomes(transcript: Transcript, kept: Carryover) -> tuple[Outcome, .
     statuses = ((OutcomeStatus.READ, read), (OutcomeStatus.STEERING, kept.mail), (OutcomeStatus.QUEUED, unread))
     found = {remembered_id(message.id): status for status, messages in statuses for message in messages}
     others = (Outcome(id=id, status=status) for id, status in found.items() if id not in known)
-    return outcomes.newest((*others, *carried))
+    return newest((*others, *carried))
 
 
 def other_tenant(tenant: str | None, kept: Carryover) -> str | None:

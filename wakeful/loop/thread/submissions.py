@@ -15,13 +15,16 @@ from wakeful.contract.messages import Message
 from wakeful.contract.outcomes import OutcomeStatus, remembered_id
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import NO_USAGE, Adapter, OnBusy, Origin, RunMode, ThreadMode
+from wakeful.contract.settings import RunSettings, part_of
 from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.events import run_start
 from wakeful.loop.machine.facts import MessagesSubmitted, Submitted
 from wakeful.loop.machine.stages import AwaitingTasks, Done, Idle, Resolving
-from wakeful.loop.machine.state import Advance, Ledger, Run, Thread
-from wakeful.loop.thread.outcomes import accepted_ids, count_repeats, record_messages, refuse_messages, tenant_problem
+from wakeful.loop.machine.state import Advance, AgentCount, Ledger, Run, Thread
+from wakeful.loop.subagents import ledger
+from wakeful.loop.thread.outcomes import count_repeats, is_accepted, record_messages, refuse_messages, tenant_problem
 from wakeful.loop.thread.waiting import no_room_for
+from wakeful.permissions.authority import binding_on, narrowing
 
 INLINE_BYTES = 2_000
 """Bytes of a message that inference inputs spell out, so that their worker need not read history for it."""
@@ -60,27 +63,22 @@ def refuse_submitted(thread: Thread, fact: MessagesSubmitted, reason: str, *, no
 
 def accept(thread: Thread, fact: MessagesSubmitted, *, now: int) -> Advance:
     """Accept the messages of the newest `submit` signal, unless their sender belongs to another tenant."""
-    if (reason := tenant_problem(thread, fact.tenant, "message")) is not None:
+    if (reason := tenant_problem(thread, fact.caller.tenant, "message")) is not None:
         return refuse_submitted(thread, fact, reason, now=now)
     number, submitted, room = thread.counters.submissions, [], INLINE_GROUP_BYTES
+    own = dict(fact.caller) | {"tenant": None} | dict(fact.settings)  # the tenant is the thread's
     for index, message in enumerate(submitted_messages(thread, fact)):
         source = source_of(message, ids.FromSubmit(number, index), room=room)
         room -= _inline_bytes(source)
         submitted.append(
             Submitted(
-                message,
-                source,
-                str(number),
-                fact.agent_id,
-                fact.overrides,
-                fact.permissions,
-                fact.budget,
-                frontend_tools=fact.frontend_tools,
-                live=fact.live,
-                user=fact.user,
-                metadata=fact.metadata,
+                message=message,
+                source=source,
+                group=str(number),
+                agent_id=fact.agent_id,
                 run_mode=fact.run_mode,
-                adapter=fact.adapter,
+                late=thread.takes_late,
+                **own,
             )
         )
     return accept_submitted(thread, tuple(submitted), fact.on_busy, now=now)
@@ -124,11 +122,11 @@ def accept_submitted(thread: Thread, messages: tuple[Submitted, ...], on_busy: O
         if thread.mode is ThreadMode.RUN:
             return refuse_messages(thread, sent, OTHER_USER, now=now)
         on_busy = OnBusy.ENQUEUE
-    seen, new = set(accepted_ids(thread)), []
+    seen, new = set[str](), []
     for submitted in messages:
-        if (id := remembered_id(submitted.message.id)) not in seen:
-            seen.add(id)
+        if (id := remembered_id(submitted.message.id)) not in seen and not is_accepted(thread, id):
             new.append(submitted)
+        seen.add(id)
     if not _is_idle(thread) and (problem := no_room_for(thread, new)) is not None:
         return refuse_messages(thread, sent, problem, now=now)
     status = OutcomeStatus.STEERING if on_busy is OnBusy.STEER else OutcomeStatus.QUEUED
@@ -140,13 +138,11 @@ def accept_submitted(thread: Thread, messages: tuple[Submitted, ...], on_busy: O
 
 def _settings_of_a_run(messages: Iterable[Submitted]) -> list[str]:
     """What these messages set for the run that they start: a run that is under way has its own."""
-    given = {
-        "overrides": any(submitted.overrides for submitted in messages),
-        "permissions": any(submitted.permissions for submitted in messages),
-        "budgets": any(submitted.budget for submitted in messages),
-        "frontend tools": any(submitted.frontend_tools for submitted in messages),
-    }
-    return [name for name, is_given in given.items() if is_given]
+    given = {name for submitted in messages for name in part_of(submitted, RunSettings).given}
+    return [_PLURALS.get(name, name) for name in RunSettings.model_fields if name in given]
+
+
+_PLURALS = {"budget": "budgets", "frontend_tools": "frontend tools"}
 
 
 def _queue(thread: Thread, new: tuple[Submitted, ...], on_busy: OnBusy) -> Advance:
@@ -207,12 +203,24 @@ def start_next_run(thread: Thread, *, interrupted: bool = False) -> Advance:
 
 
 def _first_to_steer(thread: Thread) -> Submitted:
-    """The message whose run it is: a client's, or else mail; ends of tasks of several users begin a run without one."""
+    """The message whose run it is: a client's, or else mail.
+
+    The ends of tasks that several runs started begin a run that may do what all of these runs may do. If they acted for
+    several users, it acts for none.
+    """
     steering = tuple(later for later in thread.steering if not later.passive)
     first = next((later for later in steering if not later.internal), steering[0])
-    if first.internal and any((later.user, later.metadata) != (first.user, first.metadata) for later in steering):
-        return replace(first, user=None, metadata={})
-    return first
+    if not first.internal or len(steering) == 1:
+        return first
+    budgets = [later.budget for later in steering if later.budget is not None]
+    together: dict[str, object] = {
+        "permissions": narrowing(*(later.permissions for later in steering)),
+        "budget": ledger.tightest(*budgets) if budgets else None,
+        "deadline": min((later.deadline for later in steering if later.deadline is not None), default=None),
+    }
+    if any((later.user, later.metadata) != (first.user, first.metadata) for later in steering):
+        together |= {"user": None, "metadata": {}}
+    return first.model_copy(update=together)
 
 
 def _start_together(first: Submitted, later: Submitted) -> bool:
@@ -227,7 +235,8 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
     origin = _origin(thread, taken)
     # The first run of a fork continues a run of its origin: with its permissions and state, and, unless the request has
     # its own, with its user and metadata. Mail has no user, also if the thread was started for one.
-    user, metadata = first.user, first.metadata
+    user: str | None = first.user
+    metadata: Mapping[str, JsonValue] = first.metadata
     if is_first and user is None and not metadata and origin is not Origin.INTERNAL:
         user, metadata = thread.identity.user, thread.inherited_metadata
     thread = _queue_others(thread, user, metadata)
@@ -242,30 +251,35 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
         }
     )
     inherited = thread.inherited_permissions if is_first else ()
+    answering = thread.active_agent or thread.identity.agent_id
+    # A caller who names another agent hands nothing off.
+    handed_over = thread.handed_on if first.agent_id in (None, answering) else ()
     parent = thread.parent if is_first else None
     run = Run(
         number=number,
         started_at_position=thread.transcript.position,
         before=thread.before_run,
-        overrides=first.overrides,
-        is_live=first.live,
+        settings=part_of(first, RunSettings).model_copy(update=_KEPT_ELSEWHERE),
         permissions=(*inherited, *first.permissions),
+        authority=narrowing(thread.authority, binding_on(agent_id, handed_over)),
         usage=thread.context.unpaid,
         budget=Ledger(
             limit=first.budget or Budget(),
             allowance=parent.allowance if parent else None,
-            deadline=parent.deadline if parent else None,
+            deadline=parent.deadline if parent else first.deadline if isinstance(first, Submitted) else None,
+            agents=AgentCount(started=_agents_before(thread) if origin is Origin.INTERNAL else 0),
         ),
         metadata=metadata,
     )
     resolve_id = ids.work_id(ids.Resolve(number))
     started = replace(
-        thread,
+        _charging_starters(thread),
         identity=identity,
         run=run,
         counters=counters,
         active_agent=agent_id if agent_id != thread.identity.agent_id or thread.active_agent else None,
         requested_agent=None,
+        handed_over=handed_over,
         context=replace(thread.context, unpaid=NO_USAGE),
         agent_state=thread.agent_state if is_first else thread.agent_state.for_next_run(),
         frontend_tools=tuple(tool.descriptor() for tool in first.frontend_tools) or thread.frontend_tools,
@@ -276,6 +290,23 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
         (resolve_command(started, resolve_id),),
         (run_start(started, *(submitted.message.id for submitted in taken)),),
     )
+
+
+_KEPT_ELSEWHERE = {"permissions": (), "budget": None, "frontend_tools": ()}
+"""Of a run's settings: hooks add to its rules, its ledger has the budget, and the tools are the thread's."""
+
+
+def _charging_starters(thread: Thread) -> Thread:
+    """The thread that knows, of the run that has ended, what it leaves to those that the ends of its tasks begin."""
+    if thread.run is None or not thread.children.starters:
+        return thread
+    children = thread.children.charging(thread.identity.run_id, ledger.left(thread.run))
+    return replace(thread, children=children)
+
+
+def _agents_before(thread: Thread) -> int:
+    """How many agents the tree of the last run has started. Tasks whose ends begin runs would else never be counted."""
+    return thread.run.budget.agents.started if thread.run else thread.inherited_agents
 
 
 def _queue_others(thread: Thread, user: str | None, metadata: Mapping[str, JsonValue]) -> Thread:
@@ -338,7 +369,8 @@ def _appending(thread: Thread, messages: tuple[Submitted, ...]) -> Thread:
     for submitted in messages:
         transcript = transcript.appending(submitted.message, submitted.source)
     mail = tuple(submitted.message.id for submitted in messages if submitted.internal)
-    is_live = run.is_live or any(submitted.live for submitted in messages)
-    run = replace(run, read_mail=(*run.read_mail, *mail), is_live=is_live)
+    run = replace(run, read_mail=(*run.read_mail, *mail))
+    if any(submitted.live for submitted in messages):
+        run = replace(run, settings=run.settings.model_copy(update={"live": True}))
     thread = replace(thread, transcript=transcript, run=run)
     return record_messages(thread, messages, OutcomeStatus.READ, run=run.number)
