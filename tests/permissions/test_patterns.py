@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from wakeful.permissions.parsing import naming, parse_pattern
+from wakeful.permissions.parsing import naming, parse_pattern, parse_untyped_pattern
 from wakeful.permissions.patterns import CONTEXT_FIELDS, OPERATORS, Condition, Every, Specificity, Step, ToolPattern
 from wakeful.permissions.text_matcher import TEXT_LIMIT, Kind, PatternError, TextMatcher
+from wakeful.permissions.value_tests import COMPARISONS, MAX_MEMBERS, NumberTest, OneOf
 
 
 @pytest.mark.parametrize(
@@ -62,6 +63,29 @@ from wakeful.permissions.text_matcher import TEXT_LIMIT, Kind, PatternError, Tex
             ),
         ),
         (
+            "pay(amount>100, fee != -0.50, $metadata.level <= 3)",
+            ToolPattern(
+                TextMatcher(Kind.EXACT, "pay"),
+                (
+                    Condition(("amount",), NumberTest(">", 100)),
+                    Condition(("fee",), NumberTest("=", -0.5), negated=True),
+                    Condition(("metadata", "level"), NumberTest("<=", 3), of_run=True),
+                ),
+            ),
+        ),
+        (
+            'pay(country in ["DE", "A\\"T"], code  not  in [1,2.5 , "x"])',
+            ToolPattern(
+                TextMatcher(Kind.EXACT, "pay"),
+                (
+                    Condition(("country",), OneOf(("DE", 'A"T'))),
+                    Condition(("code",), OneOf((1, 2.5, "x")), negated=True),
+                ),
+            ),
+        ),
+        ("shell(cat a > b)", ToolPattern(TextMatcher(Kind.EXACT, "shell"), TextMatcher(Kind.GLOB, "cat a > b"))),
+        ("shell(log in x)", ToolPattern(TextMatcher(Kind.EXACT, "shell"), TextMatcher(Kind.GLOB, "log in x"))),
+        (
             't(* = "x")',
             ToolPattern(TextMatcher(Kind.EXACT, "t"), (Condition((Every.FIELD,), TextMatcher(Kind.EXACT, "x")),)),
         ),
@@ -81,7 +105,7 @@ def test_a_pattern_is_parsed(text: str, pattern: ToolPattern) -> None:
         ("//", "'//', character 1: the regular expression for the tool's name is empty"),
         ("/(/", "'/(/', character 1: '(' is not a regular expression: unclosed group"),
         ("/a(?=b)/", "look-around, including look-ahead and look-behind, is not supported"),
-        ("/a{9999}{9999}/", "Compiled regex exceeds size limit"),
+        ("/a{9999}{9999}/", "'a{9999}{9999}' is too large"),
         ("a[b", "'a[b', character 1: the glob 'a[b' has a '[' without a ']'"),
         ("a[!]", "has a '[' without a ']'"),
         ("a[z-a]", "the glob 'a[z-a]' has the range 'z-a', which is backwards"),
@@ -89,16 +113,39 @@ def test_a_pattern_is_parsed(text: str, pattern: ToolPattern) -> None:
         ("shell()", "'shell()', character 7: there is nothing between the parentheses; write (*) for any arguments"),
         ("shell(x) y", "'shell(x) y', character 10: unexpected 'y' at the end"),
         ("shell x", "'shell x', character 7: unexpected 'x' at the end"),
-        ("pay(a = 5)", "'pay(a = 5)', character 9: expected a string in double quotes after =, as in = \"text\""),
+        (
+            "pay(a = x)",
+            "'pay(a = x)', character 9: expected a string in double quotes after =, as in = \"text\", or a ",
+        ),
+        ("pay(a = x)", "or a number after =, as in = 5"),
         ('pay(a = "5', "expected a string in double quotes after ="),
+        ("pay(a ~ 5)", "'pay(a ~ 5)', character 9: expected a string in double quotes after ~, as in ~ \"text\""),
+        ("pay(a > )", "character 9: expected a number after >, as in > 5"),
+        (
+            'pay(a >= "5 EUR")',
+            "character 10: >= compares numbers: write the number without quotes, as in >= 5; a text, ",
+        ),
+        ("pay(a > 5 EUR)", "character 9: '5 EUR' is not a number as in -1 or 12.50, without a unit, separators or an"),
+        ("pay(a > 1e3)", "'1e3' is not a number"),
+        ("pay(a > 007)", "'007' is not a number"),
+        ("pay(a > .5)", "'.5' is not a number"),
+        ("pay(a > +5)", "'+5' is not a number"),
+        (f"pay(a > {'9' * 19})", "is not a number"),
+        ("pay(a > 5", "character 10: expected ',' and another condition, or ')'"),
+        ('pay(a in ("x"))', 'character 10: expected a list in brackets after in, as in in ["DE", "AT"]'),
+        ('pay(a not in "x")', "character 14: expected a list in brackets after not in"),
+        ("pay(a in [])", "character 11: expected a string in double quotes, or a number"),
+        ('pay(a in ["x", ])', "character 16: expected a string in double quotes, or a number"),
+        ('pay(a in ["x" "y"])', "character 14: expected ',' and another member of the list, or ']'"),
+        (f"pay(a in [{', '.join('1' for _ in range(MAX_MEMBERS + 1))}])", "the list has more than 1,000 members"),
         ('pay(a = "5" b)', "character 12: expected ',' and another condition, or ')'"),
-        ('pay(a = "5", b)', "character 15: expected one of ~ = =~ !~ != !=~"),
+        ('pay(a = "5", b)', "character 15: expected one of ~ = =~ !~ != !=~ > >= < <= in not in"),
         ('pay(a = "5", )', "character 14: expected a path to an argument, as in a.b[0].c"),
         ('pay($role = "x")', "character 5: a run has $tenant $user $metadata"),
         ('pay($user: "ann")', "character 5: a condition on the run is a path, an operator and a string in double"),
         ('pay($user is "ann")', 'as in $user = "ann" or $metadata.region ~ "eu-*"'),
         ('pay( $ tenant = "a")', "character 6: a condition on the run is"),
-        ('pay($metadata["region"] is "eu")', "operators: ~ = =~ !~ != !=~"),
+        ('pay($metadata["region"] is "eu")', "operators: ~ = =~ !~ != !=~ > >= < <= in not in"),
         ("shell($user*)", 'name its field, as in command ~ "$user*"'),
         ('pay(a[x] = "5")', "character 6: expected a number or * between [ and ]"),
         ('pay(a =~ "[")', "character 10: '[' is not a regular expression: unclosed character class"),
@@ -280,6 +327,12 @@ def test_a_primary_glob_counts_as_one_condition() -> None:
         parse_pattern("t(x*)").specificity
         == Specificity(Kind.EXACT, True, 1, 2)
         == parse_pattern('t(a ~ "x")').specificity
+        == parse_pattern("t(a > 5)").specificity
+    )
+    assert (
+        parse_pattern("t(a = 5)").specificity
+        == parse_pattern("t(a in [5])").specificity
+        == parse_pattern('t(a = "x")').specificity
     )
 
 
@@ -288,6 +341,100 @@ def test_any_tool_name_has_a_pattern_of_its_own(name: str) -> None:
     pattern = parse_pattern(naming(name))
     assert pattern.matches(name, {"any": "thing"})
     assert not any(pattern.matches(other, None) for other in (name + "x", "x" + name, "axb", ""))
+
+
+PAYMENT: JsonValue = {
+    "amount": 100,
+    "fee": 0.1,
+    "huge": 10**400,
+    "text": "5 EUR",
+    "digits": "500",
+    "yes": True,
+    "none": None,
+    "country": "DE",
+    "items": [{"price": 5}, {"price": 50}, {"price": 500}],
+    "odd": [{"price": 5}, {"price": "50"}, {}],
+    "empty": [],
+}
+
+CERTAIN = [
+    ("amount > 99.5", True),
+    ("amount > 100", False),
+    ("amount >= 100", True),
+    ("amount < 100.01", True),
+    ("amount <= 99", False),
+    ("amount = 100.0", True),
+    ("amount != 100", False),
+    ("fee = 0.1", True),
+    ("fee <= 0.1", True),
+    ("huge > 5", True),
+    ("amount in [1, 100.0]", True),
+    ('amount not in [1, "DE"]', True),
+    ('country in ["DE", "AT"]', True),
+    ('country in ["de", 5]', False),
+    ('country not in ["AT"]', True),
+    ("empty[*].price > 5", False),
+    ("empty[*].price <= 5", False),
+]
+
+
+@pytest.mark.parametrize(("condition", "holds"), CERTAIN)
+@pytest.mark.parametrize("unsure", [True, False])
+def test_numbers_are_compared_as_numbers_and_lists_by_their_members(condition: str, holds: bool, unsure: bool) -> None:
+    assert parse_pattern(f"pay({condition})").matches("pay", PAYMENT, when_unsure=unsure) is holds
+
+
+@pytest.mark.parametrize("path", ["text", "digits", "yes", "none", "items", "absent", "amount.x", "items[7].price"])
+@pytest.mark.parametrize("test", ["> 5", "<= 5", "= 5", "!= 5", "in [5]", "not in [5]"])
+@pytest.mark.parametrize("unsure", [True, False])
+def test_what_is_absent_or_no_number_counts_against_the_call(path: str, test: str, unsure: bool) -> None:
+    """B-806: a rule that denies or asks matches it, one that allows does not: "5 EUR" is no number, nor is "500"."""
+    assert parse_pattern(f"pay({path} {test})").matches("pay", PAYMENT, when_unsure=unsure) is unsure
+    assert parse_pattern(f"pay({path} {test})").matches("pay", None, when_unsure=unsure) is unsure
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan")])
+def test_what_is_not_finite_is_no_number(number: float) -> None:
+    assert [
+        parse_pattern("pay(n > 5)").matches("pay", {"n": number}, when_unsure=unsure) for unsure in (True, False)
+    ] == [
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("value", [5, True, None, ["DE"], {"a": "DE"}])
+def test_a_value_of_another_type_than_the_list_counts_against_the_call(value: JsonValue) -> None:
+    pattern = parse_pattern('pay(country in ["DE"])')
+    assert [pattern.matches("pay", {"country": value}, when_unsure=unsure) for unsure in (True, False)] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("condition", "restricts", "allows"),
+    [
+        ("items[*].price > 100", True, False),
+        ("items[*].price <= 500", True, True),
+        ("items[*].price > 500", False, False),
+        ("odd[*].price > 100", True, False),
+        ("odd[*].price <= 50", True, False),
+    ],
+)
+def test_of_several_values_one_that_matches_restricts_and_all_have_to_match_to_allow(
+    condition: str, restricts: bool, allows: bool
+) -> None:
+    pattern = parse_pattern(f"pay({condition})")
+    assert pattern.matches("pay", PAYMENT, when_unsure=True) is restricts
+    assert pattern.matches("pay", PAYMENT, when_unsure=False) is allows
+
+
+def test_runs_of_an_earlier_revision_read_numbers_and_lists_as_globs() -> None:
+    text = "pay(amount > 5)"
+    assert str(parse_untyped_pattern(text)) == text == str(parse_pattern(text))
+    assert parse_untyped_pattern(text).arguments == TextMatcher(Kind.GLOB, "amount > 5")
+    assert parse_untyped_pattern('pay(a in ["DE"])').arguments == TextMatcher(Kind.GLOB, 'a in ["DE"]')
+    assert parse_untyped_pattern('pay(a = "5")') == parse_pattern('pay(a = "5")')
+    with pytest.raises(PatternError, match='expected a string in double quotes after =, as in = "text"'):
+        parse_untyped_pattern("pay(a = 5)")
 
 
 words = st.text(max_size=20)
@@ -306,9 +453,20 @@ def paths(first: st.SearchStrategy[Step]) -> st.SearchStrategy[tuple[Step, ...]]
     return st.tuples(first, st.lists(steps, max_size=4)).map(lambda path: (path[0], *path[1]))
 
 
+numbers = st.one_of(
+    st.integers(-(10**17), 10**17), st.decimals(-(10**6), 10**6, places=4).map(float), st.just(0.0000001)
+)
+tests = st.one_of(
+    texts.flatmap(lambda text: st.tuples(st.just(text), st.booleans())),
+    st.tuples(st.builds(NumberTest, st.just("="), numbers), st.booleans()),
+    st.tuples(st.builds(NumberTest, st.sampled_from([*COMPARISONS]), numbers), st.just(False)),
+    st.tuples(st.builds(OneOf, st.lists(st.one_of(words, numbers), min_size=1, max_size=4).map(tuple)), st.booleans()),
+)
 conditions = st.one_of(
-    st.builds(Condition, paths(st.one_of(fields, st.just(Every.FIELD))), texts, st.booleans()),
-    st.builds(Condition, paths(st.sampled_from(CONTEXT_FIELDS)), texts, st.booleans(), st.just(True)),
+    st.builds(lambda path, test: Condition(path, *test), paths(st.one_of(fields, st.just(Every.FIELD))), tests),
+    st.builds(
+        lambda path, test: Condition(path, test[0], test[1], of_run=True), paths(st.sampled_from(CONTEXT_FIELDS)), tests
+    ),
 )
 tools = st.one_of(
     st.from_regex(r"[a-z:./_-]{1,12}", fullmatch=True)

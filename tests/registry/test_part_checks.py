@@ -1,10 +1,13 @@
 """A registry whose parts are not what they have to be: every problem at once, before anything is read."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import BaseModel, Field, JsonValue
 
-from wakeful import Agent, ConfigurationError, Plugin, Price, Registry, ScriptedModel, WakefulPlugin, tool
+from wakeful import Agent, ConfigurationError, Plugin, Price, Registry, ScriptedModel, WakefulPlugin, say, tool
+from wakeful.contract.schemas import mismatch
+from wakeful.telemetry.pattern_warning import warn_of_patterns
 
 
 class Audit(Plugin):
@@ -65,3 +68,40 @@ def test_what_is_right_is_none() -> None:
 def test_a_registry_is_what_a_plugin_takes() -> None:
     with pytest.raises(ConfigurationError, match=r"was given Agent 'a': write Registry\(agents=\[…\]\)$"):
         WakefulPlugin(Agent(id="a"))  # type: ignore[arg-type]
+
+
+class Buyer(BaseModel):
+    manager: "Buyer | None" = None
+    name: Annotated[str, Field(json_schema_extra={"pattern": r"^(a)\1$"})]
+
+
+@tool
+def order(
+    code: Annotated[str, Field(json_schema_extra={"pattern": r"^(?!x)\w+$"})],
+    to: Annotated[str, Field(pattern="^[a-z]+$")],
+    by: Buyer,
+) -> str:
+    """Order something."""
+    return f"{code} {to} {by}"
+
+
+def test_a_pattern_that_cannot_be_matched_in_linear_time_is_refused_to_the_person_who_writes_it() -> None:
+    with pytest.raises(ConfigurationError) as error:
+        Registry(agents=[Agent(id="a", model="m", tools=[order])], models={"m": ScriptedModel([say("done")])})
+    first, *_, last = error.value.problems
+    assert first.startswith("tool 'order': parameter 'code' has a pattern that is not supported: '^(?!x)\\\\w+$' ")
+    assert last.startswith("tool 'order': a type of its parameters has a pattern that is not supported: '^(a)\\\\1$' ")
+    assert all("write it without look-around and backreferences" in problem for problem in (first, last))
+
+
+def test_a_pattern_that_a_program_brings_is_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    schemas: list[JsonValue] = [{"pattern": "(?=a)"}, {"properties": {"b": {"pattern": "^b+$"}}}]
+    warn_of_patterns(schemas, server="files", tool="read")
+    (record,) = caplog.records
+    assert (record.message, vars(record)["server"], vars(record)["tool"]) == (
+        "a pattern of a JSON schema is ignored",
+        "files",
+        "read",
+    )
+    assert vars(record)["problem"].startswith("'(?=a)' is not a regular expression: look-around")
+    assert mismatch("b", schemas[0]) is None

@@ -24,6 +24,12 @@ def wire(amount: int) -> str:
     return f"wired {amount}"
 
 
+@tool
+def name(text: str) -> str:
+    """Name it."""
+    return text
+
+
 class Bank(Plugin):
     id = "bank"
     tools = (wire,)
@@ -105,6 +111,17 @@ def test_a_rule_that_may_be_meant_for_a_frontend_tool_is_accepted_with_a_warning
     ]
 
 
+def test_a_rule_that_may_be_meant_for_an_agent_of_another_service_is_said_not_to_reach_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    remote = Agent(id="remote", endpoint=Endpoint(url="http://localhost:1"), description="Elsewhere.")
+    boss = Agent(id="boss", tools=[pay], delegates=["remote"], permissions=policy({"wire": "deny"}))
+    with caplog.at_level(logging.WARNING, "wakeful"):
+        assert problems(boss, remote) == ()
+    (warning,) = caplog.messages
+    assert warning.endswith("; no rule reaches the tools of agents at other services, here: remote")
+
+
 def test_what_tools_an_agent_of_another_service_has_is_not_asked() -> None:
     remote = Agent(id="remote", endpoint=Endpoint(url="http://localhost:1"), description="Elsewhere.")
     assert problems(Agent(id="a", tools=[pay], delegates=["remote"], permissions=policy({"pay": "ask"})), remote) == ()
@@ -126,3 +143,109 @@ def test_a_rule_may_allow_some_of_what_another_asks_about_or_denies() -> None:
         policy({"*": "allow", "pay": "deny"}, "ask"),
     ):
         assert problems(Agent(id="clerk", tools=[pay], permissions=rules)) == ()
+
+
+@pytest.mark.parametrize("rule", ['pay(amout = "5")', 'p*(amout = "5")', 'pay(amount.cents = "5")'])
+@pytest.mark.parametrize("behavior", ["ask", "allow", "deny"])
+def test_a_rule_with_a_path_that_its_tool_does_not_have_is_refused(rule: str, behavior: BehaviorName) -> None:
+    (problem,) = problems(Agent(id="clerk", tools=[pay], permissions=policy({rule: behavior})))
+    assert problem.startswith(
+        f"agent 'clerk': permission rule {rule!r} matches no call: tool 'pay' has no argument 'am"
+    )
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        'pay(amount = "5")',
+        '*(amount = "5")',
+        'spawn_agent(agent = "teller")',
+        'wire(amount = "5")',
+        '/^pay$/(brought_by_a_front_end = "5")',
+        'mcp__git__*(path = "x")',
+        '*(known_to_the_mcp_server = "x")',
+    ],
+)
+def test_a_rule_with_a_path_that_a_tool_may_have_is_accepted(rule: str) -> None:
+    teller = Agent(id="teller", plugins=[Bank()], mcp=[GIT])
+    assert problems(Agent(id="clerk", tools=[pay], spawns=["teller"], permissions=policy({rule: "deny"})), teller) == ()
+
+
+def test_paths_are_not_checked_for_a_tool_that_is_not_registered() -> None:
+    (problem,) = problems(Agent(id="clerk", tools=["pay"], permissions=policy({'pay(amout = "5")': "deny"})))
+    assert "pay" in problem
+    assert "amout" not in problem
+
+
+@pytest.mark.parametrize(
+    ("rule", "is_idle"),
+    [("mcp__git__push", False), ("mcp__git__pull", True), ("mcp__*", False), ("mcp__mail__send", False), ("*", False)],
+)
+def test_of_the_rules_for_mcp_tools_a_run_has_those_that_match_none_of_them(rule: str, is_idle: bool) -> None:
+    mail = Agent(id="mailer", description="Mails.", mcp=[McpServer(name="mail", url="http://localhost:1/mcp")])
+    clerk = Agent(id="clerk", tools=[pay], mcp=[GIT], delegates=["mailer"], permissions=policy({rule: "ask"}))
+    registry = Registry(agents=[clerk, mail])
+    resolved = registry.resolve("clerk")
+    push = resolved.tools[0].model_copy(update={"id": "mcp__git__push", "name": "push"})
+    listed = resolved.model_copy(update={"tools": (*resolved.tools, push)})
+    assert registry.idle_rules(listed) == ((rule,) if is_idle else ())
+    assert registry.idle_rules(listed.model_copy(update={"agent_id": "gone"})) == ()
+    assert registry.idle_rules(registry.resolve("mailer")) == ()
+
+
+ASKING = Rule(tool="pay", behavior="ask", message="Pay {amount} to {to}?")
+
+
+def test_a_message_with_an_argument_that_the_tool_does_not_have_is_refused() -> None:
+    """Also of a tool of a sub-agent, whose people would be asked."""
+    (problem,) = problems(Agent(id="clerk", tools=[pay], permissions=PermissionPolicy(rules=[ASKING])))
+    assert problem == (
+        "agent 'clerk': permission rule 'pay': its message has {to}, and tool 'pay' has no argument 'to'; "
+        "it has: amount"
+    )
+    boss = Agent(id="boss", delegates=["clerk"], permissions=PermissionPolicy(default_behavior="allow", rules=[ASKING]))
+    (problem,) = problems(boss, Agent(id="clerk", tools=[pay]))
+    assert problem.startswith("agent 'boss': permission rule 'pay': its message has {to}")
+
+
+def test_a_malformed_message_is_refused() -> None:
+    rule = ASKING.model_copy(update={"message": "Pay {amount!r}?"})
+    (problem,) = problems(Agent(id="clerk", tools=[pay], permissions=PermissionPolicy(rules=[rule])))
+    assert problem.startswith(
+        "agent 'clerk': permission rule 'pay': message 'Pay {amount!r}?', character 5: '{amount!r}'"
+    )
+
+
+def test_a_number_that_is_compared_with_an_argument_of_another_type_is_refused() -> None:
+    (problem,) = problems(Agent(id="clerk", tools=[name], permissions=policy({"name(text > 5)": "deny"})))
+    assert problem == (
+        "agent 'clerk': permission rule 'name(text > 5)' fits no call: tool 'name' has an argument 'text' of type "
+        "string, which is never compared with a number"
+    )
+    assert problems(Agent(id="clerk", tools=[pay], permissions=policy({"pay(amount > 5)": "ask"}))) == ()
+
+
+def test_the_question_of_a_rule_is_written_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text(
+        """[agent.clerk]
+tools = ["pay"]
+[[agent.clerk.permissions.rules]]
+tool = "pay(amount > 100)"
+behavior = "ask"
+message = "Pay {amount} EUR?"
+expires_after = 3600
+on_expiry = "deny"
+"""
+    )
+    registry = Registry(agent_files=[tmp_path], tools=[pay])
+    permissions = registry.agents["clerk"].permissions
+    assert permissions is not None
+    assert permissions.rules == (
+        Rule(
+            tool="pay(amount > 100)",
+            behavior="ask",
+            message="Pay {amount} EUR?",
+            expires_after=3600,
+            on_expiry="deny",
+        ),
+    )

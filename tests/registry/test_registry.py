@@ -61,8 +61,8 @@ def test_all_problems_are_listed_at_once() -> None:
         "tool 'look' is registered twice, as two different functions",
         "tool 'infer' has a reserved name; rename it (reserved: "
         "archive_thread, call_remote_agent, cancel_remote_task, check_archived_thread, compact, "
-        "delete_expired_thread, deliver_message, describe_worker, infer, post_task_update, resolve_agent, "
-        "restore_thread, run_hooks)",
+        "delete_expired_thread, deliver_message, describe_worker, find_stopping_ancestor, infer, "
+        "post_task_update, resolve_agent, restore_thread, run_hooks, wake_thread)",
         "agent 'a' names unknown tool 'fly'; registered: infer, look",
         "agent 'a' names unknown model 'none'; registered: default, lost, odd",
         "agent 'b' lists tools twice: look",
@@ -443,13 +443,20 @@ def test_globs_select_among_the_tools_of_an_agent(
 
 
 def test_a_glob_that_matches_no_tool_is_a_problem() -> None:
-    agent = Agent(id="a", tools=[look], allowed_tools=["lok", "l*"], excluded_tools=["agent_run_*"])
+    agent = Agent(
+        id="a",
+        tools=[look],
+        allowed_tools=["lok", "l*"],
+        excluded_tools=["agent_run_*"],
+        replaceable_tools=["l*", "look"],
+    )
     with pytest.raises(ConfigurationError) as error:
         Registry(agents=[agent])
     has = "cancel_task, look"
     assert error.value.problems == (
         f"agent 'a': 'lok' in allowed_tools matches no tool of the agent; it has: {has}",
         f"agent 'a': 'agent_run_*' in excluded_tools matches no tool of the agent; it has: {has}",
+        f"agent 'a': 'l*' in replaceable_tools matches no tool of the agent; it has: {has}",
     )
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import NamedTuple, assert_never
+from enum import Enum, StrEnum
+from typing import Final, Literal, NamedTuple, assert_never
 
 from pydantic import JsonValue
 
 from wakeful.permissions.text_matcher import Kind, TextMatcher, as_text
+from wakeful.permissions.value_tests import NumberTest, OneOf, quoted
 
 
 class Every(StrEnum):
@@ -20,6 +21,16 @@ class Every(StrEnum):
 Step = str | int | Every
 """A field's name, an element's number, or every one of them."""
 
+
+class _Absent(Enum):
+    ABSENT = "absent"
+
+
+ABSENT: Final = _Absent.ABSENT
+"""In the place of a value that a call does not have."""
+
+Found = JsonValue | Literal[_Absent.ABSENT]
+
 OPERATORS = {
     "~": (Kind.GLOB, False),
     "=": (Kind.EXACT, False),
@@ -28,7 +39,7 @@ OPERATORS = {
     "!=": (Kind.EXACT, True),
     "!=~": (Kind.REGEX, True),
 }
-
+"""What compares a value as text."""
 
 CONTEXT_FIELDS = ("tenant", "user", "metadata")
 """What patterns can read of the run that makes a call."""
@@ -45,32 +56,69 @@ class Specificity(NamedTuple):
 
 @dataclass(frozen=True)
 class Condition:
-    """`path op "text"`: holds if any value at the path matches; does not hold if there is none.
+    """`path op value`: whether the values at a path match.
 
-    The path leads into the call's arguments or, with a `$` before it, into the context of its run. In a run
+    The path leads into the call's arguments or, with a `$` before it, into the context of its run. A text is compared
+    with every value as text: the condition holds if any value matches, and does not if there is none. Only in a run
     that has no value there, it holds as `when_unsure` says: a run that mail begins has no user, though one caused it.
+
+    A number or a list is compared with values of its type alone. About any other value, and about one that is absent,
+    the condition is unsure. In a rule that denies or asks (`when_unsure`), it holds unless it is sure that no value
+    matches; in one that allows, if it is sure that there are values and all of them match.
     """
 
     path: tuple[Step, ...]
-    text: TextMatcher
+    test: TextMatcher | NumberTest | OneOf
     negated: bool = False
     of_run: bool = False
 
     def holds(self, arguments: JsonValue, context: JsonValue, *, when_unsure: bool) -> bool:
-        values = list(_values_at(context if self.of_run else arguments, self.path))
-        if self.of_run and not values:
-            return when_unsure
-        return any(self._holds_of(value, when_unsure) for value in values)
+        found = self.values(arguments, context)
+        if isinstance(self.test, TextMatcher):
+            there = [value for value in found if value is not ABSENT]
+            if self.of_run and not there:
+                return when_unsure
+            return any(self._holds_of(value, when_unsure) for value in there)
+        if when_unsure:
+            return any(self.verdict(value) is not False for value in found)
+        return bool(found) and all(self.verdict(value) is True for value in found)
 
-    def _holds_of(self, value: JsonValue, when_unsure: bool) -> bool:
-        matches = self.text.matches(as_text(value))
-        return when_unsure if matches is None else matches is not self.negated
+    def values(self, arguments: JsonValue, context: JsonValue) -> list[Found]:
+        """The values at its path, some of which may be absent; none in an empty list."""
+        return values_at(context if self.of_run else arguments, self.path)
+
+    def verdict(self, value: Found) -> bool | None:
+        """Whether it holds for this value; None if that is not known."""
+        if value is ABSENT:
+            return None
+        test = self.test
+        matches = test.matches(as_text(value)) if isinstance(test, TextMatcher) else test.matches(value)
+        return None if matches is None else matches is not self.negated
+
+    def _holds_of(self, value: Found, when_unsure: bool) -> bool:
+        verdict = self.verdict(value)
+        return when_unsure if verdict is None else verdict
+
+    @property
+    def precision(self) -> int:
+        return self.test.kind if isinstance(self.test, TextMatcher) else self.test.precision
+
+    @property
+    def where(self) -> str:
+        """Its path as patterns spell it."""
+        return ("$" if self.of_run else "") + path_text(self.path)
 
     def __str__(self) -> str:
-        path = ("$" if self.of_run else "") + "".join(_step_text(step) for step in self.path).removeprefix(".")
-        operator = next(sign for sign, meaning in OPERATORS.items() if meaning == (self.text.kind, self.negated))
-        quoted = self.text.text.replace("\\", "\\\\").replace('"', '\\"')
-        return f'{path} {operator} "{quoted}"'
+        match self.test:
+            case TextMatcher(kind=kind, text=text):
+                sign = next(sign for sign, meaning in OPERATORS.items() if meaning == (kind, self.negated))
+                return f"{self.where} {sign} {quoted(text)}"
+            case NumberTest(sign=sign):
+                return f"{self.where} {'!=' if self.negated else sign} {self.test}"
+            case OneOf():
+                return f"{self.where} {'not in' if self.negated else 'in'} {self.test}"
+            case _:
+                assert_never(self.test)
 
 
 @dataclass(frozen=True)
@@ -85,7 +133,8 @@ class ToolPattern:
     ) -> bool:
         """Whether the call matches, in a run with this context.
 
-        `when_unsure` if an argument is too long to search, or if a condition reads what the run does not have.
+        `when_unsure` if an argument is too long to search, if a condition reads what the run does not have, or if one
+        compares what is not a number with a number.
         """
         named = self.tool.matches(tool_name)
         if named is False:
@@ -113,7 +162,7 @@ class ToolPattern:
             case TextMatcher(kind=kind):
                 return Specificity(self.tool.kind, True, 1, kind)
             case conditions:
-                precision = sum(condition.text.kind for condition in conditions)
+                precision = sum(condition.precision for condition in conditions)
                 return Specificity(self.tool.kind, True, len(conditions), precision)
 
     @property
@@ -148,25 +197,41 @@ def primary(arguments: JsonValue) -> str:
     return as_text(arguments)
 
 
-def _values_at(value: JsonValue, path: tuple[Step, ...]) -> Iterator[JsonValue]:
-    """Every value at the path."""
+def values_at(value: JsonValue, path: tuple[Step, ...]) -> list[Found]:
+    """The values at the path, some of which may be absent; none for the elements of an empty list."""
+    return list(_values_at(value, path))
+
+
+def _values_at(value: JsonValue, path: tuple[Step, ...]) -> Iterator[Found]:
     if not path:
         yield value
         return
-    step, rest = path[0], path[1:]
+    inner = _inner(value, path[0])
+    if inner is None:
+        yield ABSENT
+        return
+    for one in inner:
+        yield from _values_at(one, path[1:])
+
+
+def _inner(value: JsonValue, step: Step) -> list[JsonValue] | None:
+    """The values that a step leads to; None if it leads nowhere."""
     match step:
         case Every.ELEMENT:
-            inner = value if isinstance(value, list) else []
+            return value if isinstance(value, list) else None
         case Every.FIELD:
-            inner = list(value.values()) if isinstance(value, dict) else []
+            return list(value.values()) if isinstance(value, dict) else None
         case int():
-            inner = value[step : step + 1] if isinstance(value, list) else []
+            return value[step : step + 1] or None if isinstance(value, list) else None
         case str():
-            inner = [value[step]] if isinstance(value, dict) and step in value else []
+            return [value[step]] if isinstance(value, dict) and step in value else None
         case _:
             assert_never(step)
-    for one in inner:
-        yield from _values_at(one, rest)
+
+
+def path_text(path: tuple[Step, ...]) -> str:
+    """The path as patterns spell it."""
+    return "".join(_step_text(step) for step in path).removeprefix(".")
 
 
 def _step_text(step: Step) -> str:

@@ -1,17 +1,23 @@
 """Which permission rule applies to a call: one that denies wins, then one that allows, then one that asks."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.runs import RunIdentity
+from wakeful.contract.tools import ToolDescriptor
+from wakeful.permissions.messages import parse_message, rendered
 from wakeful.permissions.parsing import parse_pattern
+from wakeful.permissions.patterns import ToolPattern
 from wakeful.permissions.text_matcher import PatternError
 
 _ALLOW_ALL = PermissionPolicy(default_behavior=Behavior.ALLOW)
 _ORDER = (Behavior.DENY, Behavior.ALLOW, Behavior.ASK)
+
+DEFAULT = "default_behavior: {}"
+"""What decides about a call that no rule matches. No rule has this text: it is no pattern."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +28,8 @@ class Ruling:
     rule: Rule | None = None
     problem: str | None = None
     """Why the rules could not be evaluated, if they could not."""
+    message: str | None = None
+    """What the rule says about the call, with its arguments."""
 
     def denial_of(self, tool_name: str) -> str | None:
         """Why a call of the tool is denied; None if it is not."""
@@ -29,7 +37,16 @@ class Ruling:
             return None
         if self.problem is not None:
             return f"Tool '{tool_name}' denied: its permission rules could not be evaluated: {self.problem}"
-        return f"Tool '{tool_name}' denied by permission rules"
+        return self.message or f"Tool '{tool_name}' denied by permission rules"
+
+    def question_about(self, tool_name: str) -> str:
+        """What people are asked about a call of the tool."""
+        return self.message or f"Permission required for tool '{tool_name}'"
+
+    @property
+    def decided_by(self) -> str:
+        """The rule's pattern, or the policy's default."""
+        return DEFAULT.format(self.behavior.value) if self.rule is None else self.rule.tool
 
 
 def run_context(identity: RunIdentity, metadata: Mapping[str, JsonValue]) -> JsonValue:
@@ -40,7 +57,7 @@ def run_context(identity: RunIdentity, metadata: Mapping[str, JsonValue]) -> Jso
 
 def read_context(policy: PermissionPolicy | None, rules: Sequence[Rule]) -> bool:
     """Whether a rule may read whose run makes a call."""
-    return any("$" in rule.tool for rule in (*(policy.rules if policy else ()), *rules))
+    return any("$" in rule.tool or "$" in (rule.message or "") for rule in (*(policy.rules if policy else ()), *rules))
 
 
 def judge(
@@ -49,11 +66,13 @@ def judge(
     tool_name: str,
     arguments: JsonValue,
     *,
+    questions: Sequence[Sequence[Rule]] = (),
     context: JsonValue = None,
+    parse: Callable[[str], ToolPattern] = parse_pattern,
 ) -> Ruling:
     """Like `evaluate`, but rules that cannot be evaluated deny the call."""
     try:
-        return evaluate(policy, rules, tool_name, arguments, context=context)
+        return evaluate(policy, rules, tool_name, arguments, questions=questions, context=context, parse=parse)
     except (ValueError, RecursionError) as error:
         return Ruling(Behavior.DENY, problem=str(error))
 
@@ -64,29 +83,54 @@ def evaluate(
     tool_name: str,
     arguments: JsonValue,
     *,
+    questions: Sequence[Sequence[Rule]] = (),
     context: JsonValue = None,
+    parse: Callable[[str], ToolPattern] = parse_pattern,
 ) -> Ruling:
     """Apply an agent's policy, overlaid with the thread's and the run's `rules`, to a call of a run (`run_context`).
 
     Of several matching rules with the same behavior the most specific one counts, and of equals the last. An argument
     that is too long to search matches rules that deny or ask, and does not match rules that allow; so does a condition
-    on the run, such as `$user = "ann"`, in a run that has no such value.
+    on the run, such as `$user = "ann"`, in a run that has no such value, and one that compares with a number what is
+    absent or no number.
+
+    Args:
+        questions: groups of rules, of the request and of ancestors. What one of them asks about is asked, unless a rule
+            of the same group allows it.
+        parse: how patterns are read.
 
     Raises:
         PatternError: a rule's pattern is malformed.
     """
-    effective = overlaid(policy, rules)
+    own = _ruling(overlaid(policy, rules), tool_name, arguments, context, parse)
+    if own.behavior is Behavior.ALLOW:
+        for group in questions:
+            asked = _ruling(_ALLOW_ALL.model_copy(update={"rules": group}), tool_name, arguments, context, parse)
+            if asked.behavior is Behavior.ASK:
+                return asked
+    return own
+
+
+def _ruling(
+    policy: PermissionPolicy,
+    tool_name: str,
+    arguments: JsonValue,
+    context: JsonValue,
+    parse: Callable[[str], ToolPattern],
+) -> Ruling:
     for behavior in _ORDER:
         unsure = behavior is not Behavior.ALLOW
         matching = [
             (pattern.specificity, index, rule)
-            for index, rule in enumerate(effective.rules)
+            for index, rule in enumerate(policy.rules)
             if rule.behavior is behavior
-            and (pattern := parse_pattern(rule.tool)).matches(tool_name, arguments, context=context, when_unsure=unsure)
+            and (pattern := parse(rule.tool)).matches(tool_name, arguments, context=context, when_unsure=unsure)
         ]
         if matching:
-            return Ruling(behavior, max(matching, key=lambda match: match[:2])[2])
-    return Ruling(effective.default_behavior)
+            rule = max(matching, key=lambda match: match[:2])[2]
+            said = None if rule.message is None else rendered(rule.message, arguments, context)
+            return Ruling(behavior, rule, message=said)
+    return Ruling(policy.default_behavior)
 
 
 def overlaid(policy: PermissionPolicy | None, rules: Sequence[Rule]) -> PermissionPolicy:
@@ -112,6 +156,11 @@ def merged(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     return tuple(last.values())
 
 
+def idle_rules(rules: Sequence[str], brought: Sequence[ToolDescriptor]) -> tuple[str, ...]:
+    """Those rules of an agent's idle ones that match none of the tools that a front end has brought, either."""
+    return tuple(rule for rule in rules if not any(parse_pattern(rule).tool.matches(tool.id) for tool in brought))
+
+
 def hidden_tools(
     policy: PermissionPolicy | None, rules: Sequence[Rule], *, context: JsonValue = None
 ) -> frozenset[str]:
@@ -129,13 +178,17 @@ def hidden_tools(
 
 
 def rule_problems(rules: Sequence[Rule]) -> list[str]:
-    """What is wrong with the rules: all malformed patterns."""
+    """What is wrong with the rules: all malformed patterns and messages."""
     problems = []
     for rule in rules:
         try:
             parse_pattern(rule.tool)
         except PatternError as error:
             problems.append(f"permission rule {error}")
+        try:
+            parse_message(rule.message or "")
+        except PatternError as error:
+            problems.append(f"permission rule {rule.tool!r}: {error}")
     return problems
 
 

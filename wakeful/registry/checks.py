@@ -1,18 +1,19 @@
 """Check that the parts of a registry go together. All problems are listed at once, with their locations."""
 
+import glob
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError
+from pydantic import JsonValue
 from pydantic.errors import PydanticUserError
 
 from wakeful.authoring.a2a_source import A2aSource
 from wakeful.authoring.agent import Agent
 from wakeful.authoring.gate import Gate
+from wakeful.authoring.json_schemas import schema_problem
 from wakeful.authoring.lifespan import Lifespan, type_name
 from wakeful.authoring.mcp_server import McpServer
 from wakeful.authoring.plugin import AnyPlugin, Plugin, tools_of
@@ -20,6 +21,7 @@ from wakeful.authoring.profiles import ProfileKey
 from wakeful.authoring.tool import Tool
 from wakeful.contract.ids import mcp_tools_prefix
 from wakeful.contract.names import LOCAL_SOURCE, RESERVED_TOOL_NAMES
+from wakeful.contract.schema_patterns import unusable_patterns
 from wakeful.contract.state import StateScope
 from wakeful.contract.stopping import MaxRounds
 from wakeful.contract.suggestions import registered
@@ -154,9 +156,22 @@ def _tool_problems(tools: Sequence[Tool], known: Mapping[str, Tool]) -> Iterator
             yield Problem(f"tool {tool.name!r} is registered twice, as two different functions")
         if tool.problem is not None:
             yield Problem(tool.problem)
+        yield from _pattern_problems(tool)
         if tool.name in RESERVED_TOOL_NAMES:
             reserved = ", ".join(sorted(RESERVED_TOOL_NAMES))
             yield Problem(f"tool {tool.name!r} has a reserved name; rename it (reserved: {reserved})")
+
+
+def _pattern_problems(tool: Tool) -> Iterator[Problem]:
+    parameters, named = tool.descriptor.parameters, tool.descriptor.parameters.get("properties")
+    schemas = [(f"parameter {name!r}", below) for name, below in named.items()] if isinstance(named, dict) else []
+    others: JsonValue = {name: below for name, below in parameters.items() if name != "properties"}
+    for where, schema in (*schemas, ("a type of its parameters", others)):
+        for problem in unusable_patterns(schema):
+            yield Problem(
+                f"tool {tool.name!r}: {where} has a pattern that is not supported: {problem}; write it without "
+                "look-around and backreferences, or check the value in the tool"
+            )
 
 
 def _gate_problems(gates: Sequence[Gate], known: Mapping[str, Gate]) -> Iterator[Problem]:
@@ -280,10 +295,11 @@ def _subagent_problems(agent: Agent, known: RegistryContent, *, all_are_known: b
 def _output_problems(agent: Agent) -> Iterator[Problem]:
     try:
         spec = output_spec(agent)
-        if spec is not None:
-            Draft202012Validator.check_schema(spec.json_schema)
-    except (PydanticUserError, SchemaError) as error:
-        message = f"agent {agent.id!r}: its output type has no valid JSON schema: {error}"
+        problem = None if spec is None else schema_problem(spec.json_schema)
+    except PydanticUserError as error:
+        problem = str(error)
+    if problem is not None:
+        message = f"agent {agent.id!r}: its output type has no valid JSON schema: {problem}"
         yield Problem(message, location_of(agent, "output"))
 
 
@@ -325,15 +341,17 @@ def _scope_problems(agents: Sequence[Agent], known: RegistryContent) -> Iterator
 
 
 def _tool_choice_problems(agent: Agent, known: RegistryContent) -> Iterator[Problem]:
-    """Tool patterns that match no tool: most likely misspelt, so that the agent would have the wrong tools."""
+    """Tool patterns, and names, that match no tool: most likely misspelt, so that the agent would have wrong tools."""
     tools = known.tool_names(agent)
     has = ", ".join(sorted(set(tools))) or "none"
     listed_later = tuple(mcp_tools_prefix(server.name) for server in known.mcp_servers_of(agent))
-    for choice, patterns in (("allowed_tools", agent.allowed_tools), ("excluded_tools", agent.excluded_tools)):
+    chosen = {"allowed_tools": agent.allowed_tools, "excluded_tools": agent.excluded_tools}
+    for choice, patterns in {**chosen, "replaceable_tools": agent.replaceable_tools}.items():
         for index, pattern in enumerate(patterns or ()):
             if pattern.startswith(listed_later):  # an MCP server may have such a tool
                 continue
-            if not any(matches(tool, [pattern]) for tool in tools):
+            named = [pattern if choice in chosen else glob.escape(pattern)]
+            if not any(matches(tool, named) for tool in tools):
                 message = f"agent {agent.id!r}: {pattern!r} in {choice} matches no tool of the agent; it has: {has}"
                 yield Problem(message, location_of(agent, choice, index))
 

@@ -208,7 +208,7 @@ class RegistryContent:
         if agent.endpoint is not None:
             return remote_tools()
         names = (*agent.tool_names, *(tool.name for tool in tools_of(self.active_plugins_of(agent))))
-        own = {name: self.tools[name].descriptor for name in names if has_tool(agent, name)}
+        own = {name: self.tools[name].descriptor for name in names if name in self.tools and has_tool(agent, name)}
         named = {address: self._named(address) for address in named_agents(agent)}
         has_background = any(descriptor.background for descriptor in own.values())
         given = runtime_tools(agent, named, has_background=has_background, in_task=in_task)

@@ -7,6 +7,8 @@ from wakeful.authoring.agent import Agent
 from wakeful.contract.ids import mcp_tools_prefix
 from wakeful.contract.permissions import Rule
 from wakeful.contract.suggestions import nearest
+from wakeful.contract.tools import ToolDescriptor
+from wakeful.permissions.argument_paths import fit_problem
 from wakeful.permissions.parsing import parse_pattern
 from wakeful.permissions.rules import overruled, rule_problems
 from wakeful.permissions.text_matcher import Kind, TextMatcher
@@ -21,7 +23,7 @@ def permission_problems(agent: Agent, known: RegistryContent) -> Iterator[Proble
     """Rules of the agent's policy that are malformed, repeated or misspelt, or that another one always overrules."""
     rules = agent.permissions.rules if agent.permissions else ()
     for index, rule in enumerate(rules):
-        problems = rule_problems([rule]) or _misspelt(agent, rule, known)
+        problems = rule_problems([rule]) or _misspelt(agent, rule, known) or _without_arguments(agent, rule, known)
         for problem in problems:
             yield Problem(f"agent {agent.id!r}: {problem}", location_of(agent, "permissions", "rules", index))
     texts = Counter(rule.tool for rule in rules)
@@ -40,12 +42,32 @@ def unmatched_rules(known: RegistryContent) -> list[str]:
     """A warning for each rule that matches no known tool, and that may be meant for a tool of a front end."""
     return [
         f"agent {agent.id!r}: permission rule {rule.tool!r} matches no tool of the agent or its sub-agents: unless a "
-        "front end brings such a tool, the rule has no effect"
+        f"front end brings such a tool, the rule has no effect{_unreached(agent, known)}"
         for agent in known.agents.values()
         if agent.endpoint is None and agent.permissions is not None
         for rule in agent.permissions.rules
         if not _may_match(agent, rule, known)
     ]
+
+
+def _unreached(agent: Agent, known: RegistryContent) -> str:
+    """That no protocol carries rules to agents at other services, if the agent starts some."""
+    remote = sorted(each.id for each in known.with_descendants(agent) if each.endpoint is not None)
+    if not remote:
+        return ""
+    return f"; no rule reaches the tools of agents at other services, here: {', '.join(remote)}"
+
+
+def idle_rules(agent: Agent, tools: Sequence[ToolDescriptor], known: RegistryContent) -> tuple[str, ...]:
+    """The agent's rules that match none of these tools, which it has in a run, and can match none of its sub-agents."""
+    rules = agent.permissions.rules if agent.permissions else ()
+    below = [each for each in _local(agent, known) if each is not agent]
+    return tuple(
+        rule.tool
+        for rule in rules
+        if not any(parse_pattern(rule.tool).tool.matches(tool.id) for tool in tools)
+        and not _matches_one(agent, rule, known, _mcp_prefixes(below))
+    )
 
 
 def _misspelt(agent: Agent, rule: Rule, known: RegistryContent) -> list[str]:
@@ -63,16 +85,41 @@ def _misspelt(agent: Agent, rule: Rule, known: RegistryContent) -> list[str]:
     ]
 
 
+def _without_arguments(agent: Agent, rule: Rule, known: RegistryContent) -> list[str]:
+    """What is wrong with a name or a glob whose arguments do not fit the tools that it matches.
+
+    Of the tools of MCP servers and front ends, a run learns the parameters: an inference warns of a rule for those.
+    """
+    tool = parse_pattern(rule.tool).tool
+    local = _local(agent, known)
+    if tool.kind is Kind.REGEX or _may_begin_with(tool, _mcp_prefixes(local)):
+        return []
+    tools = [each for agent in local for each in known.descriptors(agent, in_task=True)]
+    problem = fit_problem(rule, {each.id: each.parameters for each in tools})
+    return [] if problem is None else [problem]
+
+
 def _may_match(agent: Agent, rule: Rule, known: RegistryContent) -> bool:
     """Whether the rule matches a tool of the agent or, as they inherit its rules, of a sub-agent.
 
     What tools an MCP server has is not known before a run: a rule may match one if it can match its prefix.
     """
+    return _matches_one(agent, rule, known, _mcp_prefixes(_local(agent, known)))
+
+
+def _matches_one(agent: Agent, rule: Rule, known: RegistryContent, prefixes: Sequence[str]) -> bool:
     tool = parse_pattern(rule.tool).tool
-    local = [each for each in known.with_descendants(agent) if each.endpoint is None]
-    if any(tool.matches(name) for each in local for name in known.tool_names(each)):
-        return True
-    return _may_begin_with(tool, [mcp_tools_prefix(name) for each in local for name in each.mcp_names])
+    names = (name for each in _local(agent, known) for name in known.tool_names(each))
+    return any(map(tool.matches, names)) or _may_begin_with(tool, prefixes)
+
+
+def _local(agent: Agent, known: RegistryContent) -> list[Agent]:
+    """The agents whose calls the agent's rules apply to."""
+    return [each for each in known.with_descendants(agent) if each.endpoint is None]
+
+
+def _mcp_prefixes(agents: Sequence[Agent]) -> list[str]:
+    return [mcp_tools_prefix(name) for each in agents for name in each.mcp_names]
 
 
 def _may_begin_with(tool: TextMatcher, prefixes: Sequence[str]) -> bool:

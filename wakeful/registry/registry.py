@@ -47,7 +47,7 @@ from wakeful.registry.content import (
 )
 from wakeful.registry.located_files import Problem
 from wakeful.registry.part_checks import part_problems
-from wakeful.registry.permission_checks import unmatched_rules
+from wakeful.registry.permission_checks import idle_rules, unmatched_rules
 from wakeful.registry.plugin_bindings import bindings, state_specs
 
 _logger = logging.getLogger("wakeful")
@@ -381,8 +381,15 @@ class Registry:
             plugins=bindings(now.content.active_plugins_of(agent), agent.plugin_settings),
             state_keys=state_specs(agent.state, plugins),
             stop_conditions=tuple(agent.stop_conditions),
+            replaceable_tools=tuple(agent.replaceable_tools),
             endpoint=agent.endpoint,
         )
+
+    def idle_rules(self, agent: ResolvedAgent) -> tuple[str, ...]:
+        """The agent's permission rules that match no tool of it, with those of MCP servers, or of its sub-agents."""
+        content = self._now.content
+        written = content.find(agent.agent_id)
+        return () if written is None else idle_rules(written, agent.tools, content)
 
     def instructions(self, agent_id: str) -> InstructionsFunction | None:
         """The function that writes the agent's instructions, if they are dynamic."""

@@ -21,6 +21,7 @@ def agents(
     """
     from wakeful.cli.serving import registry_of
     from wakeful.cli.terminal.agent_lines import agent_json, agent_lines, failure_json
+    from wakeful.cli.terminal.text import printable
     from wakeful.registry.discovery import discover
     from wakeful.registry.listing import list_agents
 
@@ -34,6 +35,6 @@ def agents(
     else:
         print("\n".join(agent_lines(listed)) or "the registry has no agents")
     for name, why in discovery.failures.items():
-        print(f"wakeful: source {name!r}: {why}", file=sys.stderr)
+        print(f"wakeful: source {name!r}: {printable(why)}", file=sys.stderr)
     if discovery.failures:
         raise typer.Exit(1)
