@@ -1,6 +1,7 @@
 """Activities: everything that touches the world. They parse, call and translate; they decide nothing."""
 
 from wakeful_activities.a2a.activity import RemoteAgentActivity
+from wakeful_activities.ancestors import AncestorsActivity
 from wakeful_activities.archive import ArchiveActivity
 from wakeful_activities.compact import CompactActivity
 from wakeful_activities.deliver import DeliverActivity
@@ -12,6 +13,7 @@ from wakeful_activities.restore import RestoreActivity
 from wakeful_activities.tools.execute import ToolActivity
 
 __all__ = [
+    "AncestorsActivity",
     "ArchiveActivity",
     "CompactActivity",
     "DeliverActivity",

@@ -92,7 +92,7 @@ class ArchiveActivity:
         segments = (*input.segments, *written)
         run_id = await writer.write_last(segments, messages, events, carryover.fitting(), closed_run_id=thread.run_id)
         archives = {ref.archive_id: ref.run_id for ref in segments} | {ids.last_archive_id(thread.thread_id): run_id}
-        await self._release(archives, expired_run_id=thread.run_id if input.expired else None)
+        await self._release(archives, thread.run_id, input)
         return ArchiveOutput(segments=written, last_run_id=run_id)
 
     @activity.defn(name=ACTIVITY_CHECK_THREAD)
@@ -132,23 +132,27 @@ class ArchiveActivity:
         await delete_execution(self._client, info.workflow_id, info.workflow_run_id or "")
         return True
 
-    async def _release(self, archives: Mapping[str, str], *, expired_run_id: str | None) -> None:
+    async def _release(self, archives: Mapping[str, str], closed_run_id: str, input: ArchiveInput) -> None:
         """Signal the archives that their thread has closed: they complete once it cannot be woken any more.
 
         Args:
-            archives: their ids and Temporal's run ids, the last archive at the end.
-            expired_run_id: the execution in which the thread has expired: the last archive deletes the thread.
+            archives: their ids and Temporal's run ids, the last archive at the end: it deletes a thread that has
+                expired, and wakes one to which messages came after the close.
+            closed_run_id: the execution that closes.
         """
-        keep = (await keep_time(self._client)).total_seconds()
+        closed = ThreadClosed(keep_seconds=(await keep_time(self._client)).total_seconds())
+        of_last = {
+            "expired_run_id": closed_run_id if input.expired else None,
+            "late_run_id": closed_run_id if input.wakes else None,
+        }
         *_, last = archives
         limit = asyncio.Semaphore(MAX_CONCURRENT_SIGNALS)
 
         async def signal(archive_id: str, run_id: str) -> None:
-            expired = expired_run_id if archive_id == last else None
+            said = closed.model_copy(update=of_last) if archive_id == last else closed
             async with limit:
                 with ignoring_closed():  # an operator may have ended it
-                    handle = self._client.get_workflow_handle(archive_id, run_id=run_id)
-                    await handle.signal(SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=keep, expired_run_id=expired))
+                    await self._client.get_workflow_handle(archive_id, run_id=run_id).signal(SIGNAL_THREAD_CLOSED, said)
 
         await asyncio.gather(*(signal(archive_id, run_id) for archive_id, run_id in archives.items()))
 

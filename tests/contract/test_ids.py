@@ -37,6 +37,7 @@ WORK: tuple[tuple[ids.Work, str], ...] = (
     (ids.NotifyParent(), "notify_parent"),
     (ids.Restore(), "restore_thread"),
     (ids.DescribeWorker(), "describe_worker"),
+    (ids.FindStopping(), "find_stopping_ancestor"),
     (ids.Archive(2), "archive-2"),
 )
 SOURCES: tuple[tuple[ids.Location, str], ...] = (
@@ -78,6 +79,7 @@ work = st.one_of(
     st.builds(ids.NotifyParent),
     st.builds(ids.Restore),
     st.builds(ids.DescribeWorker),
+    st.builds(ids.FindStopping),
     st.builds(ids.Archive, st.integers(0, 10**18 - 1)),
 )
 location = st.one_of(
@@ -128,7 +130,7 @@ def test_the_spelling_of_other_ids_never_changes() -> None:
         "task_event_id": ids.task_event_id("t1/report-0190", "e", 4),
         "context_message_id": ids.context_message_id("clock"),
         "child_thread_id": ids.child_thread_id("t1/clerk-0190", "t1", "Ada's clerk", "0191a2b3c4"),
-        "request_thread_id": [ids.request_thread_id("partner/clerk", "r1", tenant) for tenant in (None, "acme")],
+        "request_thread_id": [ids.request_thread_id("partner/clerk", "r1", tenant=each) for each in (None, "acme")],
         "request_message_id": ids.request_message_id("r1"),
         "text_message_id": ids.text_message_id("hello", 2),
     } == {
@@ -154,7 +156,10 @@ def test_the_spelling_of_other_ids_never_changes() -> None:
         "task_event_id": "t1/report-0190:e:4",
         "context_message_id": "context:clock",
         "child_thread_id": "t1/clerk-0190/Ada-s-clerk-0191a2b3",
-        "request_thread_id": ["partner-clerk-23c4bb42cc49ac0bdd045c63", "partner-clerk-c13eff5d4bcc53de38e7c95f"],
+        "request_thread_id": [
+            "mcp-partner-clerk-f7aa9d288b169949318b4d17-4247e76cacc380e6",
+            "mcp-partner-clerk-f7aa9d288b169949318b4d17-6afba9678c6aec9e",
+        ],
         "request_message_id": "request_82f3e9c695dc6b8d1b11818d",
         "text_message_id": "text_e3bb7222125a242ed759af40",
     }
@@ -213,11 +218,14 @@ def test_every_function_that_spells_an_id_is_pinned() -> None:
             "is_task_message",
             "is_child",
             "is_descendant",
+            "is_request_thread",
             "thread_id_problem",
             "archive_prefix",
             "archive_id",
             "last_archive_id",
             "archived_thread_id",
+            "a2a_thread_id",
+            "a2a_context_id",
             "push_id",
             "pushed_thread_id",
             "notification_id",
@@ -315,6 +323,34 @@ def test_a_child_and_a_descendant_are_recognised_by_their_thread_ids() -> None:
     assert [ids.is_child(thread, "t1") for thread in (child, f"{child}/x-1", "t1", "t12/clerk-1")] == [
         *(True, False, False, False)
     ]
+
+
+def test_a_thread_that_a_request_opened_is_recognised_by_its_tenant_and_its_user() -> None:
+    owners = [(None, None), ("acme", None), (None, "acme"), ("acme", "ann"), ("acme", "bob"), ("acme-ann", None)]
+    opened = [ids.request_thread_id("clerk", "r1", tenant=tenant, user=user) for tenant, user in owners]
+    assert [
+        [ids.is_request_thread(thread, tenant=tenant, user=user) for thread in opened] for tenant, user in owners
+    ] == [[one == other for other in owners] for one in owners]
+    foreign = ["", "mcp-", "t1", opened[0].removeprefix("mcp-"), f"{opened[0]}/clerk-0191a2b3", f"x{opened[0]}"]
+    assert not any(ids.is_request_thread(thread, tenant=None, user=None) for thread in foreign)
+
+
+@pytest.mark.parametrize(
+    ("context_id", "tenant", "thread_id"),
+    [
+        ("c1", None, "a2a:c1"),
+        ("c1", "acme", "a2a@acme:c1"),
+        ("a/b%2F:c", None, "a2a:a%2Fb%252F:c"),
+        ("a2a:c1", None, "a2a:a2a:c1"),
+        ("c1", "b:/%", "a2a@b%3A%2F%25:c1"),
+    ],
+)
+def test_the_thread_of_an_a2a_context_is_no_thread_of_the_application(
+    context_id: str, tenant: str | None, thread_id: str
+) -> None:
+    assert ids.a2a_thread_id(context_id, tenant) == thread_id
+    assert ids.a2a_context_id(thread_id) == context_id
+    assert ids.a2a_context_id("order-1") == "order-1"
 
 
 def test_push_notifications_are_named_after_their_thread_and_what_they_say() -> None:
@@ -451,7 +487,19 @@ def test_tools_of_an_mcp_server_have_ids_of_their_own_in_the_characters_that_eve
     long = "a" * 70
     made = ids.mcp_tool_ids("my.git", ["log", "git-log", "git log", "..", long])
     assert made["log"] == "mcp__my_git__log"
-    assert made["git-log"] == "mcp__my_git__git_log_97d25961"
+    assert (made["git log"], made["git-log"]) == ("mcp__my_git__git_log", "mcp__my_git__git_log_97d25961")
     assert made[".."] == "mcp__my_git__x"
     assert len(set(made.values())) == 5
     assert all(re.fullmatch(r"mcp__my_git__[A-Za-z0-9_]+", id) and len(id) <= 64 for id in made.values())
+
+
+@given(st.sets(st.text("ab_-! ", max_size=3), min_size=1), st.booleans())
+def test_a_tool_of_an_mcp_server_keeps_its_name_whatever_else_the_server_lists(names: set[str], is_long: bool) -> None:
+    """B-830"""
+    digests = {id.removeprefix("mcp__git__") for id in ids.mcp_tool_ids("git", names).values()}
+    listed = [*names, *digests, *(["a" * 70, "a" * 71] if is_long else [])]
+    made = ids.mcp_tool_ids("git", listed)
+    assert len({*made.values()}) == len(made) == len({*listed})
+    assert all(len(id) <= 64 for id in made.values())
+    kept = [name for name in made if re.fullmatch("[A-Za-z0-9]+(_[A-Za-z0-9]+)*", name) and len(name) < 50]
+    assert [made[name] for name in kept] == [f"mcp__git__{name}" for name in kept]

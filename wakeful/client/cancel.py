@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 from temporalio.client import Client as TemporalClient
 from temporalio.service import RPCError, RPCStatusCode
 
+from wakeful.client.queries import QUERY_TIMEOUT
+from wakeful.client.thread_reader import ThreadReader
+from wakeful.client.wake import WakeSignal, signal_or_wake
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, CannotDecode, NoAnswer, WakefulError
 from wakeful.contract.events import EventRecord, FinishSummary, RunFinish, SignalRefused, TaskChanged
 from wakeful.contract.runs import Cancelled, CancelReceipt, RunStatus, ThreadMode
 from wakeful.contract.views import StatusView
+from wakeful.history.close_states import has_ended
 from wakeful.history.decoder import ExecutionRef
 from wakeful.history.latest_execution import read_start
 from wakeful.loop.thread.continue_as_new import unpack
@@ -125,6 +129,41 @@ async def cancel_run(temporal: TemporalClient, thread_id: str, *, reason: str | 
         if error.status is not RPCStatusCode.ALREADY_EXISTS:
             raise error_of(error, thread_id) from error
     return mode is not None
+
+
+async def cancel_thread(reader: ThreadReader, thread_id: str, *, reason: str | None = None) -> bool:
+    """Cancel the run that is under way, or the tasks of a thread that has closed while they work on.
+
+    Returns:
+        As `cancel_run` does.
+
+    Raises:
+        ThreadNotFound: no workflow has this id.
+        CallerError: the thread has closed, and has no tasks.
+    """
+    if await _cancel_tasks_of_closed(reader, thread_id, reason=reason):
+        return True
+    is_decoded = await cancel_run(reader.temporal, thread_id, reason=reason)
+    await _cancel_tasks_of_closed(reader, thread_id, reason=reason)  # its run may have ended in between
+    return is_decoded
+
+
+async def _cancel_tasks_of_closed(reader: ThreadReader, thread_id: str, *, reason: str | None) -> bool:
+    """Wake a closed thread to be closed with its tasks; the end of a task would otherwise wake it, and start a run."""
+    closed = await describe_execution(reader.temporal, thread_id)
+    if closed is None or closed.workflow_type != names.WORKFLOW or not has_ended(closed):
+        return False
+    try:
+        name, run_id = names.QUERY_STATUS, closed.run_id
+        view = await reader.query(thread_id, name, StatusView, run_id=run_id, within=QUERY_TIMEOUT)
+    except (CannotDecode, NoAnswer):  # without its codec, or without a worker, nothing shows whether it has tasks
+        return False
+    if all(task.status.is_terminal for task in view.tasks):
+        return False
+    payload = {"reason": reason} if reason else None
+    signal = WakeSignal(names.SIGNAL_CLOSE, payload, agent_id=view.identity.agent_id, title="cancel the tasks")
+    await signal_or_wake(reader, thread_id, signal, queue_of=lambda _: closed.task_queue)
+    return True
 
 
 async def is_background_tool(temporal: TemporalClient, thread_id: str) -> bool:

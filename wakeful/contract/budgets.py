@@ -4,6 +4,9 @@ from pydantic import Field
 
 from wakeful.contract.base import Maybe, Wire, Written
 
+DEFAULT_AGENTS = 500
+"""Sub-agents that the run at the root of a tree and its descendants may start, unless a budget says otherwise."""
+
 
 class Budget(Written):
     """Limits over a run and its descendants; a limit that is not set does not apply."""
@@ -17,6 +20,8 @@ class Budget(Written):
     tool_calls: Maybe[int] = Field(default=None, ge=0)
     seconds: Maybe[float] = Field(default=None, ge=0, allow_inf_nan=False)
     """Wall time since the run started, including time spent waiting."""
+    agents: Maybe[int] = Field(default=None, ge=0)
+    """Sub-agents that the run and its descendants start; 500 for the run at the root of a tree, if this is not set."""
 
 
 class Spent(Wire):
@@ -43,3 +48,5 @@ class Price(Written):
     output: float = Field(ge=0, allow_inf_nan=False)
     cached_input: Maybe[float] = Field(default=None, ge=0, allow_inf_nan=False)
     """For tokens read from the provider's cache; defaults to `input`."""
+    cache_write: Maybe[float] = Field(default=None, ge=0, allow_inf_nan=False)
+    """For tokens written to the provider's cache, which some charge at more than `input`; defaults to `input`."""

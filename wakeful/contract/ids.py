@@ -9,12 +9,13 @@ a lineage. `tests/contract/test_ids.py` pins the spelling of each.
 """
 
 import hashlib
+import json
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import assert_never
+from urllib.parse import quote
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,11 @@ class DescribeWorker:
 
 
 @dataclass(frozen=True)
+class FindStopping:
+    """Look for a thread above that stops its descendants."""
+
+
+@dataclass(frozen=True)
 class Archive:
     """Archive what the thread's execution does not pass on."""
 
@@ -167,6 +173,7 @@ Work = (
     | NotifyParent
     | Restore
     | DescribeWorker
+    | FindStopping
     | Archive
 )
 
@@ -210,6 +217,8 @@ def work_id(work: Work) -> str:
             return "restore_thread"
         case DescribeWorker():
             return "describe_worker"
+        case FindStopping():
+            return "find_stopping_ancestor"
         case Archive(number=number):
             return f"archive-{number}"
         case _:
@@ -242,6 +251,7 @@ _CONSTANT_WORK: Mapping[str, Work] = {
     "notify_parent": NotifyParent(),
     "restore_thread": Restore(),
     "describe_worker": DescribeWorker(),
+    "find_stopping_ancestor": FindStopping(),
 }
 _TASK = re.compile(r"bg_([0-9]{1,18})")
 _REQUEST = re.compile(r"budget_request-(\w+)-(?:([0-9]{1,18})|([0-9]+(?:\.[0-9]+)?(?:e[+-][0-9]+)?))")
@@ -428,14 +438,20 @@ def mcp_tools_prefix(server: str) -> str:
 def mcp_tool_ids(server: str, tools: Iterable[str]) -> dict[str, str]:
     """The ids of an MCP server's tools, by the server's own names.
 
-    One that is too long, or that another tool of the server has as well, ends in a digest of its name instead.
+    A tool whose name needs no change keeps it, so that a permission rule on it holds whatever else the server lists.
+    One whose id is too long, or is another tool's, ends in a digest of its name.
     """
-    plain = {tool: f"{mcp_tools_prefix(server)}{_plain(tool)}" for tool in tools}
-    taken = Counter(plain.values())
-    return {
-        tool: id if taken[id] == 1 and len(id) <= MCP_TOOL_LENGTH else _with_digest(id, tool)
-        for tool, id in plain.items()
-    }
+    made: dict[str, str] = {}
+    taken: set[str] = set()
+    for tool in sorted({*tools}, key=lambda name: (_plain(name) != name, name)):
+        plain = id = f"{mcp_tools_prefix(server)}{_plain(tool)}"
+        salts = 0
+        while id in taken or len(id) > MCP_TOOL_LENGTH:
+            id = _with_digest(plain, f"{tool}{salts or ''}")
+            salts += 1
+        taken.add(id)
+        made[tool] = id
+    return made
 
 
 def _plain(name: str) -> str:
@@ -604,6 +620,24 @@ def archived_thread_id(archive_id: str) -> str:
 _PUSH = "/a2a-push"
 
 
+def a2a_thread_id(context_id: str, tenant: str | None) -> str:
+    """The thread of an A2A context. No id that an application gives its own threads is like it by accident.
+
+    A slash is escaped: the id of a sub-agent's thread begins with that of its parent and a slash.
+    """
+    owner = "a2a" if tenant is None else f"a2a@{quote(tenant, safe='')}"
+    return f"{owner}:{context_id.replace('%', '%25').replace('/', '%2F')}"
+
+
+def a2a_context_id(thread_id: str) -> str:
+    """The A2A context of a thread: its id, if that is not like those above; older releases gave contexts no prefix."""
+    parsed = _A2A_THREAD.fullmatch(thread_id)
+    return parsed[1].replace("%2F", "/").replace("%25", "%") if parsed else thread_id
+
+
+_A2A_THREAD = re.compile(r"a2a(?:@[^:]*)?:(.+)", re.DOTALL)
+
+
 def push_id(thread_id: str) -> str:
     """The workflow id of the push notifications of a thread's A2A tasks."""
     return f"{thread_id}{_PUSH}"
@@ -630,11 +664,25 @@ def is_descendant(thread_id: str, ancestor: str) -> bool:
     return thread_id.startswith(f"{ancestor}/")
 
 
-def request_thread_id(agent_id: str, request_id: str, tenant: str | None = None) -> str:
-    """The thread that a request by this id starts: the same whenever the request is repeated."""
-    named = "\n".join((tenant or "", agent_id, request_id))
+def request_thread_id(agent_id: str, request_id: str, *, tenant: str | None = None, user: str | None = None) -> str:
+    """The thread that an MCP request by this id opens: the same whenever the request is repeated.
+
+    It ends in a seal of the tenant and the user that the server serves, so that the id alone shows whose thread it is.
+    """
+    named = json.dumps([agent_id, request_id])
     readable = re.sub(r"[^A-Za-z0-9_.-]+", "-", agent_id)[:CHILD_NAME_LENGTH] or "request"
-    return f"{readable}-{hashlib.sha256(named.encode(errors='surrogatepass')).hexdigest()[:24]}"
+    opened = f"mcp-{readable}-{hashlib.sha256(named.encode()).hexdigest()[:24]}"
+    return f"{opened}-{_seal(opened, tenant, user)}"
+
+
+def is_request_thread(thread_id: str, *, tenant: str | None, user: str | None) -> bool:
+    """Whether `request_thread_id` made the id for this tenant and user."""
+    opened, _, seal = thread_id.rpartition("-")
+    return opened.startswith("mcp-") and seal == _seal(opened, tenant, user)
+
+
+def _seal(opened: str, tenant: str | None, user: str | None) -> str:
+    return hashlib.sha256(json.dumps([opened, tenant, user]).encode()).hexdigest()[:16]
 
 
 def request_message_id(request_id: str) -> str:

@@ -1,7 +1,8 @@
-"""Limits on everything that enters history, whatever its parts are: bytes, depth, and the length of a reason.
+"""Limits on everything that enters history, whatever its parts are, and on what peers send while it arrives.
 
 Temporal refuses a payload of two mebibytes and a workflow task of four. What exceeds a limit would leave a run stuck,
-or could be written and never be read again, so it is refused, cut or kept waiting before it is written.
+or could be written and never be read again, so it is refused, cut or kept waiting before it is written. A model, a tool
+server, a remote agent or a script that writes without end is stopped at its limit, not at its end.
 """
 
 import json
@@ -36,6 +37,24 @@ NAME_LENGTH = 200
 
 METADATA_BYTES = 8_000
 """Bytes of a message's metadata, which waits with the message and belongs to the run that it begins."""
+
+ANSWER_BYTES = 1_000_000
+"""Bytes of a model's answer with its calls, verdicts and parsed output: a run's result repeats a part of it."""
+
+ANSWER_PARTS = 1_000_000
+"""Parts of a streamed answer, also empty ones: one for each byte of the longest."""
+
+ANSWER_CALLS = 10_000
+"""Tool calls of a streamed answer. Of an answer with fewer, those that are too many to execute are dropped."""
+
+MESSAGE_BYTES = 16 * 1024 * 1024
+"""Bytes of one message that a peer sends: an event, a line, or a body that is one JSON value. Pictures are in them."""
+
+RESPONSE_BYTES = 256 * 1024 * 1024
+"""Bytes of a whole streamed answer of a model: of one event for each token, the content is the smallest part."""
+
+ERROR_BYTES = 64 * 1024
+"""Bytes of an error that a peer answers: its message quotes less."""
 
 
 def within(limit: int) -> Callable[[T], T]:

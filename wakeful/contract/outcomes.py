@@ -9,14 +9,11 @@ import hashlib
 from collections.abc import Sequence
 from enum import StrEnum
 
+from wakeful.contract.applied_decisions import AppliedDecision
 from wakeful.contract.base import Few, Maybe, Wire
-from wakeful.contract.decisions import DecisionAction
 
 ID_LENGTH = 200
 """Characters of an id that are remembered as they are; a longer one is remembered by its digest."""
-
-REASON_LENGTH = 300
-"""Characters of a reason that are remembered."""
 
 
 class OutcomeStatus(StrEnum):
@@ -39,25 +36,6 @@ class OutcomeStatus(StrEnum):
     WITHDRAWN = "withdrawn"
     """A client withdrew the message before a run read it: no run will."""
     REFUSED = "refused"
-
-
-ACTOR_LENGTH = 200
-"""Characters of the name of who decided that are remembered."""
-
-
-class AppliedDecision(Wire):
-    """What was decided about a call, by whom and when."""
-
-    action: DecisionAction
-    actor: Maybe[str] = None
-    """Who decided, as the sender stated it."""
-    at: int
-    """When the thread applied it, in milliseconds since 1970."""
-
-    def of(self, call: str) -> str:
-        """A sentence on the decision, without its time; `call` is what a client calls the call."""
-        verb = "approved" if self.action is DecisionAction.RESUME else "denied"
-        return f"call {call!r} was already {verb}" + ("" if self.actor is None else f" by {self.actor!r}")
 
 
 class Outcome(Wire):

@@ -4,11 +4,11 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from wakeful.contract.base import Maybe, Wire, Written
+from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.ids import child_message_id
 from wakeful.contract.mail import task_event_text, written_by_wakeful
-from wakeful.contract.messages import Message
+from wakeful.contract.messages import MediaBlock, Message
 from wakeful.contract.names import TOOL_DELEGATE
 from wakeful.contract.runs import (
     BehaviorRequested,
@@ -42,6 +42,9 @@ class SubagentContext(Written):
     """What it may spend on its parent's account before it has to ask for more."""
     deadline: Maybe[int] = None
     """Milliseconds since 1970 at which the wall time of the whole tree is spent."""
+    counted: Few[bool] = False
+    """The parent counts the agents of its tree, and is asked before the sub-agent starts one. The workflow's memo says
+    it, and never a request: an older worker would refuse that."""
 
 
 CLOSED_SILENTLY = "it closed without reporting a result"
@@ -69,6 +72,8 @@ class ChildResult(Wire):
     steps: int = 0
     spent: Spent = Spent()
     receipt: Maybe[CancelReceipt] = None
+    media: Few[tuple[MediaBlock, ...]] = ()
+    """The files of its answer, such as those of a remote agent, or of a background tool's result."""
 
 
 def child_result(work_id: str, result: RunResult, *, name: str | None = None) -> ChildResult:
@@ -94,6 +99,7 @@ def child_result(work_id: str, result: RunResult, *, name: str | None = None) ->
         steps=result.steps,
         spent=result.spent or Spent(),
         receipt=result.receipt,
+        media=result.artifacts if status is TaskStatus.COMPLETED else (),
     )
 
 
@@ -127,7 +133,8 @@ def delegate_result(tool_name: str, child: ChildResult, *, timed_out: bool = Fal
     metadata: dict[str, JsonValue] = {"child_thread_id": child.thread_id}
     if child.run_id is not None:
         metadata["child_run_id"] = child.run_id
-    return result.model_copy(update={"data": _with_text(child.result), "metadata": metadata})
+    data = _with_text(child.result)
+    return result.model_copy(update={"data": data, "metadata": metadata, "media": () if timed_out else child.media})
 
 
 def _with_text(result: JsonValue) -> JsonValue:
@@ -147,7 +154,8 @@ def child_result_message(child: ChildResult) -> Message:
         details["error"] = child.error or "no reason was reported"
     text = task_event_text(child.status.value, child.work_id, name=child.name, **details)
     # A task that was never started has no thread; its work id is unique among its owner's messages, too.
-    return written_by_wakeful(child_message_id(child.thread_id or child.work_id), text)
+    message = written_by_wakeful(child_message_id(child.thread_id or child.work_id), text)
+    return message.model_copy(update={"content": (*message.content, *child.media)}) if child.media else message
 
 
 class ToolTaskInput(Wire):
@@ -160,11 +168,13 @@ class ToolTaskInput(Wire):
 
 
 class BudgetRequest(Wire):
-    """What the `budget_request` signal brings: a child has spent its allowance and asks for more."""
+    """What the `budget_request` signal brings: a child has spent its allowance, or wants to start agents."""
 
     work_id: str
     thread_id: str
     spent: Spent
+    agents: Few[int] = 0
+    """How many agents it wants to start; if any, it asks for nothing else."""
 
 
 class BudgetGrant(Wire):
@@ -172,4 +182,18 @@ class BudgetGrant(Wire):
 
     allowance: Maybe[Budget] = None
     refused: Maybe[str] = None
-    """Which budget is spent."""
+    """Which budget is spent; of agents, why it may not start as many as it wanted."""
+    agents: Maybe[int] = None
+    """How many agents it may start now; None if it asked for something else."""
+
+
+class Ancestors(Wire):
+    """What `find_stopping_ancestor` is given: the threads above one that is about to start a sub-agent."""
+
+    thread_ids: tuple[str, ...]
+
+
+class StoppingAncestor(Wire):
+    """What it finds: the highest of them that stops its descendants; None if none does."""
+
+    thread_id: Maybe[str] = None

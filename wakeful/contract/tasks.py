@@ -5,6 +5,8 @@ from enum import StrEnum
 from pydantic import JsonValue
 
 from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.budgets import Budget
+from wakeful.contract.permissions import Behavior, Rule
 
 RESERVED_TASK_NAMES = frozenset({"parent", "self", "all", "broadcast"})
 """They have a meaning of their own as addresses of messages."""
@@ -38,12 +40,39 @@ class TaskContext(Wire):
     agent_id: Maybe[str] = None
 
 
+NO_TOOLS = Rule(tool="*", behavior=Behavior.DENY)
+
+
 class TaskStarter(Wire):
-    """For whom a run acts that has started tasks: so does the run that the end of one of them begins."""
+    """A run that has started tasks: whom it acts for, and what it may do. The end of one begins a run with the same."""
 
     run_id: str
     user: Maybe[str] = None
     metadata: Few[dict[str, JsonValue]] = {}
+    permissions: Few[tuple[Rule, ...]] = ()
+    """What the run, and its ancestors, deny or ask about."""
+    budget: Maybe[Budget] = None
+    """What the run has left."""
+    deadline: Maybe[int] = None
+    """When its wall time is spent, in milliseconds since 1970."""
+
+    @property
+    def is_anyone(self) -> bool:
+        """Whether it says nothing, so that it need not be kept."""
+        return self == TaskStarter(run_id=self.run_id)
+
+    def charged(self, left: Budget) -> "TaskStarter":
+        """With what the run has left; a run without a budget has none to charge."""
+        return self if self.budget is None else self.model_copy(update={"budget": left})
+
+    @property
+    def without_user(self) -> "TaskStarter":
+        return self.model_copy(update={"user": None, "metadata": {}})
+
+    @property
+    def without_tools(self) -> "TaskStarter":
+        """The same in little room: its rules are replaced by one that denies every call."""
+        return self.without_user.model_copy(update={"permissions": (NO_TOOLS,)})
 
 
 class Task(Wire):

@@ -50,6 +50,7 @@ from wakeful.loop.machine.facts import (
     TimerFired,
     WorkCancelled,
 )
+from wakeful.loop.machine.revisions import LATE_MESSAGES
 from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step.inference import in_lineage
@@ -160,13 +161,14 @@ class AgentRun(Signals):
             self._alarm.set(thread.next_alarm, now=_now())
             self._visibility.show(thread, attributes, missing=self._still_missing())
             self._visibility.show_closing(thread)
+            self._visibility.show_stopping(thread)
             is_left = bool(self._facts or self._pending)
             if isinstance(thread.stage, Done) and self._is_quiet() and not is_left and self._has_archived(thread):
                 return close(thread, thread.stage.result, self._visibility, is_cancelled=self._is_cancelled)
             await self._until(self._can_continue)
 
     async def _begin(self, request: RunRequest) -> None:
-        thread_id = workflow.info().workflow_id
+        thread_id, request = workflow.info().workflow_id, _counted(request)
         self._visibility.set_title(request)
         run_id = thread_id if request.subagent is not None else str(workflow.uuid4())
         transcript = kept = None
@@ -323,12 +325,19 @@ class AgentRun(Signals):
 
     def _has_archived(self, thread: Thread) -> bool:
         """The last act of a thread that will be woken, or has archives: what the wake needs is archived, too."""
-        if (thread.mode is ThreadMode.RUN and not self._archives.segments) or self._archives.is_closed(thread):
+        is_needed = thread.mode is ThreadMode.THREAD or bool(self._archives.segments) or self._wakes_run_mode(thread)
+        if not is_needed or self._archives.is_closed(thread):
             return True
         if not self._archives.is_busy:
             self._archives.start(thread, self._log, closes=True)
             self._visibility.mark_closing()
         return False
+
+    def _wakes_run_mode(self, thread: Thread) -> bool:
+        """Whether a thread in `run` mode is woken for what came after its end; only its last archive can do that."""
+        run, worker = thread.run, self._activities.worker
+        revision = run.revision if run is not None and run.resolved is not None else worker.revision
+        return thread.has_late and revision >= LATE_MESSAGES
 
     def _counters(self, thread: Thread) -> Counters:
         return thread.counters.model_copy(update={"events": self._log.last, "archives": self._archives.number})
@@ -513,6 +522,13 @@ def _parsed(request: object) -> RunRequest:
         return parse_request(request)
     except CallerError as error:
         raise CallerError(f"the run request is malformed: {error}") from error
+
+
+def _counted(request: RunRequest) -> RunRequest:
+    """The request, with what the memo says of the sub-agent's parent."""
+    if request.subagent is None or not workflow.memo_value(names.MEMO_COUNTED, False):
+        return request
+    return request.model_copy(update={"subagent": request.subagent.model_copy(update={"counted": True})})
 
 
 def _now() -> int:

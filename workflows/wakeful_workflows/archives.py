@@ -79,6 +79,7 @@ class Archives:
             events=log.last,
             closes=closes,
             expired=closes and thread.is_expired,
+            wakes=closes and thread.has_late,
         )
         self._activity = workflow.start_activity(
             names.ACTIVITY_ARCHIVE,

@@ -5,9 +5,9 @@ anything else would fail the workflow task, and Temporal would retry that for ev
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Generic, NoReturn, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Any, Generic, NoReturn, TypeVar, Unpack, cast, overload
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -24,14 +24,24 @@ from temporalio.exceptions import (
 from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
 
 from wakeful.contract import ids, names
-from wakeful.contract.budgets import Budget
 from wakeful.contract.decisions import Decision, DecisionAction, DecisionActionName
 from wakeful.contract.errors import CallerError, InvalidValue
 from wakeful.contract.messages import InputMessage
-from wakeful.contract.model_settings import InferenceOverrides
-from wakeful.contract.permissions import Rule
 from wakeful.contract.requests import RunRequest, Submission, title_of
-from wakeful.contract.runs import Cancelled, Errored, OnBusy, Priority, RunResult, outcome_of, priority_of, reason_code
+from wakeful.contract.runs import (
+    Blocked,
+    Cancelled,
+    Errored,
+    OnBusy,
+    Priority,
+    RunResult,
+    StopDetail,
+    Stopped,
+    outcome_of,
+    priority_of,
+    reason_code,
+)
+from wakeful.contract.settings import RunOptions
 from wakeful.permissions.rules import rule_problems
 from wakeful_workflows.closing import failure_result
 
@@ -70,7 +80,7 @@ class AgentTimedOut(AgentFailed):
     """The agent's run took longer than `timeout`, and was cancelled."""
 
 
-class AgentOptions(TypedDict, total=False):
+class AgentOptions(RunOptions, total=False):
     """How an agent runs as a child of a workflow."""
 
     thread_id: str
@@ -84,16 +94,7 @@ class AgentOptions(TypedDict, total=False):
 
     With ABANDON it runs on, and reports to nothing.
     """
-    tenant: str
-    """The tenant that the agent's thread belongs to."""
-    user: str
-    """The user for whom the run acts."""
-    metadata: Mapping[str, JsonValue]
-    """What tools, hooks, gates and permission rules of the run can read."""
     title: str
-    overrides: InferenceOverrides
-    permissions: Sequence[Rule]
-    budget: Budget
     priority: Priority
     """How Temporal orders the tasks of the run; what it leaves out is this workflow's."""
 
@@ -161,6 +162,7 @@ class AgentHandle(Generic[T_co]):
                 always=always,
                 decision_id=str(workflow.uuid4()),
                 actor=actor,
+                channel="workflow",
             )
         except ValueError as error:
             raise self._rejected(f"the decision about call {call_id!r}", error) from None
@@ -200,6 +202,15 @@ class AgentHandle(Generic[T_co]):
 
     def _output(self, result: RunResult) -> Any:
         kind = getattr(self._output_type, "__name__", str(self._output_type))
+        match result.termination:
+            case Stopped(value=stop):
+                why = f"its run was stopped ({_limit(stop)}); `result` says why"
+                raise self._ended("AgentStopped", why, result)
+            case Blocked():
+                why = f"its run was blocked by {_blocking(result)}; `result` says why"
+                raise self._ended("AgentBlocked", why, result)
+            case _:
+                pass
         if result.output is None:
             outcome = outcome_of(result.termination)
             problem = f"ended as {outcome!r} without an output, and the workflow asks for a {kind}"
@@ -213,13 +224,13 @@ class AgentHandle(Generic[T_co]):
             raise self._invalid_output(f"has an output that is no {kind}: {', '.join(wrong)}", result) from None
 
     def _invalid_output(self, problem: str, result: RunResult) -> AgentFailed:
+        message = f"agent {self._agent_id!r} on thread {self.thread_id!r} {problem}"
         return AgentFailed(
-            f"agent {self._agent_id!r} on thread {self.thread_id!r} {problem}",
-            thread_id=self.thread_id,
-            result=result,
-            type="AgentOutputInvalid",
-            non_retryable=True,
+            message, thread_id=self.thread_id, result=result, type="AgentOutputInvalid", non_retryable=True
         )
+
+    def _ended(self, type: str, why: str, result: RunResult) -> AgentFailed:
+        return AgentFailed(self._says(why), thread_id=self.thread_id, result=result, type=type, non_retryable=True)
 
     def _raise(self, error: ChildWorkflowError, earlier_cancels: int) -> NoReturn:
         cause = error.cause
@@ -336,7 +347,9 @@ def _child_id(agent_id: str) -> str:
 
 
 def _request(agent_id: str, input: str | Sequence[InputMessage], thread_id: str, options: AgentOptions) -> RunRequest:
-    given: dict[str, Any] = {name: value for name, value in options.items() if name in _OF_THE_REQUEST}
+    given: dict[str, Any] = {
+        name: value for name, value in options.items() if name in _OF_THE_REQUEST and value is not None
+    }
     try:
         request = RunRequest(agent_id=agent_id, input=input if isinstance(input, str) else tuple(input), **given)
         problems = [*rule_problems(request.permissions), *filter(None, [ids.thread_id_problem(thread_id)])]
@@ -348,13 +361,24 @@ def _request(agent_id: str, input: str | Sequence[InputMessage], thread_id: str,
     return request
 
 
-_OF_THE_REQUEST = ("tenant", "user", "metadata", "title", "overrides", "permissions", "budget", "priority")
+_OF_THE_REQUEST = RunOptions.__optional_keys__ | {"title", "priority"}
 
 
 def _cancels() -> int:
     """How often the task under way was cancelled."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
+
+
+def _limit(stop: StopDetail) -> str:
+    """What stopped a run. Only of a budget the detail is ours: a plugin can quote the conversation in its own."""
+    return f"budget: {stop.detail}" if stop.code == "budget" and stop.detail else stop.code
+
+
+def _blocking(result: RunResult) -> str:
+    """What blocked a run, without what it says: that may have arguments of the call."""
+    known = {"rule": "a permission rule", "gate": "a gate", "plugin": "a hook", "handoff": "a handoff"}
+    return known.get(reason_code(result.termination), reason_code(result.termination))
 
 
 def _in_an_error(result: RunResult) -> str:

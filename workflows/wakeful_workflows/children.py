@@ -6,14 +6,22 @@ handle reports it; after continue-as-new, the workers' sweep does.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from datetime import timedelta
 from functools import partial
 from typing import Any, assert_never
 
 from pydantic import BaseModel
 from temporalio import workflow
-from temporalio.common import Priority, RawValue, TypedSearchAttributes
-from temporalio.exceptions import ApplicationError, CancelledError, ChildWorkflowError, TerminatedError, TimeoutError
+from temporalio.common import Priority, RawValue, RetryPolicy, TypedSearchAttributes
+from temporalio.exceptions import (
+    ActivityError,
+    ApplicationError,
+    CancelledError,
+    ChildWorkflowError,
+    TerminatedError,
+    TimeoutError,
+)
 from temporalio.workflow import ChildWorkflowCancellationType, ChildWorkflowHandle, ParentClosePolicy
 
 from wakeful.contract import ids, names
@@ -24,15 +32,28 @@ from wakeful.contract.subagents import (
     CLOSED_SILENTLY,
     TERMINATED,
     TIMED_OUT,
+    Ancestors,
+    StoppingAncestor,
     ToolTaskInput,
 )
 from wakeful.contract.tools import ToolCallInput
 from wakeful.loop.machine.commands import CancelChild, NotifyParent, SendSignal, StartChild, StartTask
-from wakeful.loop.machine.facts import ChildClosed, ChildIdAssigned, Delivered, Fact, WorkFailed
+from wakeful.loop.machine.facts import CancelRequested, ChildClosed, ChildIdAssigned, Delivered, Fact, WorkFailed
+from wakeful.telemetry.log_causes import cause_of
 from wakeful_workflows.closing import failure_result
-from wakeful_workflows.history_estimate import ACTIVITY, CHILD, EXTERNAL_SIGNAL, TIMER, HistoryEstimate, size_of
+from wakeful_workflows.history_estimate import (
+    ACTIVITY,
+    CHILD,
+    EXTERNAL_SIGNAL,
+    LOCAL_ACTIVITY,
+    TIMER,
+    HistoryEstimate,
+    size_of,
+)
+from wakeful_workflows.run_log import logger
 from wakeful_workflows.signalling import notify_parent, signal_thread
-from wakeful_workflows.tools import arguments_summary
+from wakeful_workflows.tools import LOCAL_TIMEOUT_SECONDS, arguments_summary, start_local
+from wakeful_workflows.tools import Handle as LocalHandle
 from wakeful_workflows.visibility import task_attributes
 
 ChildCommand = StartChild | StartTask | CancelChild | SendSignal | NotifyParent
@@ -42,6 +63,12 @@ CANCEL_RETRY_SECONDS = (1, 2, 4)
 
 Handle = ChildWorkflowHandle[Any, Any]
 
+_CHECK_RETRIES = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_attempts=3)
+
+
+class AncestorStops(Exception):
+    """A sub-agent is not started, because a thread above is being cancelled, and so is this one."""
+
 
 class Children:
     """Performs the commands for other threads. The end of each is reported as its fact."""
@@ -49,6 +76,7 @@ class Children:
     def __init__(self, report: Callable[[Fact], None], history: HistoryEstimate) -> None:
         self._report = report
         self._history = history
+        self._checking: LocalHandle | None = None
         self._newest: dict[str, asyncio.Task[None]] = {}
         """The newest work for each thread; the next waits for it."""
         self.bytes_in_flight = 0
@@ -65,7 +93,8 @@ class Children:
     def perform(self, command: ChildCommand, identity: RunIdentity) -> None:
         match command:
             case StartChild():
-                start_agent, size = partial(self._start_agent, command), size_of(command.request)
+                checking = self._check_ancestors(identity) if command.counted and identity.path else None
+                start_agent, size = partial(self._start_agent, command, checking), size_of(command.request)
                 self._start(command.id, command.name, identity, start_agent, size=size)
             case StartTask():
                 start_task = partial(self._start_task, command, identity)
@@ -105,6 +134,8 @@ class Children:
             handle = await start()
         except Exception as error:  # whatever it is, the child will never report a result
             self._report(ChildClosed(id, f"it could not be started: {error}"))
+            if isinstance(error, AncestorStops):
+                self._report(CancelRequested(None))
             return
         handle.add_done_callback(partial(self._on_closed, id))
 
@@ -149,10 +180,34 @@ class Children:
         await notify_parent(command.parent_thread_id, command.result, wake=command.is_task)
         self._report(Delivered(command.id))
 
-    async def _start_agent(self, command: StartChild, thread_id: str) -> Handle:
+    def _check_ancestors(self, identity: RunIdentity) -> LocalHandle:
+        """Look for a thread above whose cancel has yet to arrive here; what starts together shares one look."""
+        if self._checking is None:
+            self._checking = start_local(
+                names.ACTIVITY_FIND_STOPPING,
+                self._history.encode(LOCAL_ACTIVITY, Ancestors(thread_ids=identity.path)),
+                id=ids.work_id(ids.FindStopping()),
+                timeout=timedelta(seconds=LOCAL_TIMEOUT_SECONDS),
+                retries=_CHECK_RETRIES,
+                summary="look for a thread above that is being cancelled",
+            )
+            self._checking.add_done_callback(self._on_checked)
+        return self._checking
+
+    def _on_checked(self, checking: LocalHandle) -> None:
+        self._checking = None
+        if not checking.cancelled() and checking.exception() is None:
+            self._history.add_result(checking.result())
+
+    async def _start_agent(self, command: StartChild, checking: LocalHandle | None, thread_id: str) -> Handle:
+        if checking is not None and (stopping := await _stopping_ancestor(checking)) is not None:
+            raise AncestorStops(f"thread {stopping} above it is being cancelled")
         title = title_of(command.request)
         summary = f"{command.request.agent_id}: {title}"
-        return await self._start_workflow(names.WORKFLOW, command.request, thread_id, title=title, summary=summary)
+        counted = {names.MEMO_COUNTED: True} if command.counted else {}
+        return await self._start_workflow(
+            names.WORKFLOW, command.request, thread_id, title=title, summary=summary, memo=counted
+        )
 
     async def _start_task(self, command: StartTask, identity: RunIdentity, thread_id: str) -> Handle:
         task = TaskRef(task_id=command.id, thread_id=thread_id, owner_thread_id=identity.thread_id)
@@ -179,6 +234,7 @@ class Children:
         title: str,
         summary: str,
         attributes: TypedSearchAttributes = TypedSearchAttributes.empty,
+        memo: Mapping[str, bool] | None = None,
     ) -> Handle:
         return await workflow.start_child_workflow(
             kind,
@@ -188,11 +244,21 @@ class Children:
             # Continue-as-new counts as the parent's close, and sub-agents have to survive it.
             parent_close_policy=ParentClosePolicy.ABANDON,
             cancellation_type=ChildWorkflowCancellationType.ABANDON,
-            memo={names.MEMO_TITLE: title},
+            memo={names.MEMO_TITLE: title, **(memo or {})},
             search_attributes=attributes,
             priority=self.priority,
             static_summary=summary,
         )
+
+
+async def _stopping_ancestor(checking: LocalHandle) -> str | None:
+    try:
+        returned = await checking
+    except ActivityError as error:  # the cancel of a thread above arrives here nevertheless
+        logger.warning("the threads above cannot be checked", extra={"cause": cause_of(error.cause or error)})
+        return None
+    found: StoppingAncestor = workflow.payload_converter().from_payload(returned.payload, StoppingAncestor)
+    return found.thread_id
 
 
 async def _after(before: asyncio.Task[None] | None, work: Callable[[], Awaitable[None]]) -> None:

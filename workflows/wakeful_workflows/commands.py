@@ -40,13 +40,15 @@ from wakeful.loop.machine.facts import (
     WorkFact,
     WorkFailed,
 )
-from wakeful.loop.machine.state import REVISION, Thread
+from wakeful.loop.machine.revisions import REVISION
+from wakeful.loop.machine.state import Thread
 from wakeful_workflows.history_estimate import ACTIVITY, CANCEL, LOCAL_ACTIVITY, HistoryEstimate
 from wakeful_workflows.remote_calls import RemoteCalls, start_remote_call
 from wakeful_workflows.run_log import logger
 from wakeful_workflows.signalling import delivery_failure, start_delivery
 from wakeful_workflows.tools import (
     HEARTBEAT_TIMEOUT,
+    STEP_HEARTBEAT_TIMEOUT,
     ActivityNotRegistered,
     Handle,
     failure_code,
@@ -236,6 +238,7 @@ class Activities:
             overrides=command.overrides,
             continuing=command.continuing,
             permissions=command.permissions,
+            questions=command.questions,
             identity=identity if command.is_judged or agent.endpoint else None,
             metadata=metadata_digest(command.metadata) if command.is_judged else None,
             state=command.state,
@@ -291,7 +294,7 @@ class Activities:
             activity_id=command.id,
             result_type=RawValue,
             start_to_close_timeout=HOOKS_TIMEOUT,
-            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            heartbeat_timeout=STEP_HEARTBEAT_TIMEOUT,
             retry_policy=_ELSEWHERE_RETRIES,
             cancellation_type=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
             summary=summary,
@@ -332,6 +335,7 @@ class Activities:
             mcp=command.tool.mcp,
             agent=self._digest_of(command.agent) if command.agent else None,
             permissions=command.permissions,
+            questions=command.questions,
             state=command.state,
             step=command.step,
             live=command.live,

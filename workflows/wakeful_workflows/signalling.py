@@ -60,7 +60,7 @@ def start_delivery(
 
 def delivery_failure(error: ActivityError) -> str | None:
     """Why a delivery failed, as the sender reads it; None if it was cancelled."""
-    refused = (names.RECIPIENT_NOT_FOUND, names.RECIPIENT_OF_OTHER_TENANT)
+    refused = (names.RECIPIENT_NOT_FOUND, names.RECIPIENT_OF_OTHER_TENANT, names.RECIPIENT_UNAVAILABLE)
     if isinstance(error.cause, ApplicationError) and error.cause.type in refused:
         return error.cause.type
     reason = failure_reason(error)

@@ -2,8 +2,9 @@
 
 It does nothing until its thread closes. Then it waits for as long as the thread can be woken, and completes if the
 thread has not been woken. A thread that was terminated or deleted sends no signal, so each archive also looks for its
-thread about once a month. The last archive of a thread that has expired deletes the thread, which cannot delete itself
-while it runs. Runs unsandboxed, like `AgentRun` and for the same reasons.
+thread about once a month. The last archive does what a thread cannot do to itself while it runs: it deletes a thread
+that has expired, and wakes one to which messages came after the close. Runs unsandboxed, like `AgentRun` and for the
+same reasons.
 
 The content is never decoded here: the SDK keeps the raw start input of every cached execution, and a decoded copy would
 double that.
@@ -15,7 +16,8 @@ from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy, VersioningBehavior
 
 from wakeful.contract import names
-from wakeful.contract.archive import ArchivedThread, ExpireInput, SegmentHeader, ThreadClosed
+from wakeful.contract.archive import ArchivedThread, ExpireInput, SegmentHeader, ThreadClosed, WakeInput
+from wakeful_workflows.signalling import RETRY_FOREVER
 from wakeful_workflows.tools import HEARTBEAT_TIMEOUT
 
 CHECK_SECONDS = timedelta(days=30).total_seconds()
@@ -24,6 +26,9 @@ together do not look at the same time."""
 
 DELETION_TIMEOUT = timedelta(minutes=15)
 """Of one attempt to delete a thread with everything that belongs to it."""
+
+WAKE_TIMEOUT = timedelta(seconds=30)
+"""Of one attempt to wake a thread."""
 
 _RETRIES = RetryPolicy(initial_interval=timedelta(seconds=5), maximum_interval=timedelta(hours=1))
 
@@ -47,6 +52,9 @@ class ThreadArchive:
                 if not thread.is_open and thread.keep_seconds <= 0:
                     return
                 seconds = _until_check() if thread.is_open else thread.keep_seconds
+            elif closed.late_run_id is not None:
+                await self._wake_thread(closed.late_run_id)
+                seconds = _until_check()
             elif closed.expired_run_id is None:
                 seconds = closed.keep_seconds
             elif await self._delete_thread(closed.expired_run_id):
@@ -78,6 +86,15 @@ class ThreadArchive:
             summary="delete the thread, which has expired",
         )
         return is_deleted
+
+    async def _wake_thread(self, run_id: str) -> None:
+        await workflow.execute_activity(
+            names.ACTIVITY_WAKE,
+            WakeInput(thread_id=self._thread_id, run_id=run_id),
+            start_to_close_timeout=WAKE_TIMEOUT,
+            retry_policy=RETRY_FOREVER,
+            summary="wake the thread, to which messages came after its close",
+        )
 
     async def _check_thread(self) -> ArchivedThread:
         found: ArchivedThread = await workflow.execute_activity(

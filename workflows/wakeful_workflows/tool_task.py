@@ -69,7 +69,8 @@ class ToolTask:
         match returned.status:
             case ToolStatus.SUCCESS:
                 data = returned.message if returned.data is None else returned.data
-                return self._result(TaskStatus.COMPLETED).model_copy(update={"result": data})
+                done = self._result(TaskStatus.COMPLETED)
+                return done.model_copy(update={"result": data, "media": returned.media})
             case ToolStatus.PENDING:
                 return self._result(TaskStatus.FAILED, error=CANNOT_SUSPEND)
             case ToolStatus.ERROR:

@@ -46,8 +46,10 @@ SUMMARY_LENGTH = 120
 LOCAL_TIMEOUT_SECONDS = 5.0
 """A local activity blocks the run's workflow task, so it may not take long."""
 
-HEARTBEAT_TIMEOUT = timedelta(seconds=DEFAULT_HEARTBEAT_SECONDS)
-"""Of activities of the runtime that may take long: within this time, a lost worker is noticed."""
+HEARTBEAT_TIMEOUT = timedelta(seconds=30)
+"""Of activities of the runtime for which no step waits: within this time, a lost worker is noticed."""
+STEP_HEARTBEAT_TIMEOUT = timedelta(seconds=DEFAULT_HEARTBEAT_SECONDS)
+"""Of those that are a part of a step."""
 
 Handle = ActivityHandle[Any]
 

@@ -17,7 +17,9 @@ from wakeful.contract.requests import RunRequest, title_of
 from wakeful.contract.runs import RunIdentity, RunResult, RunStatus, outcome_of, reason_code
 from wakeful.contract.views import PendingView
 from wakeful.loop.calls.batch import SuspendedCall
+from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import Thread
+from wakeful.loop.subagents.tree import stops_children
 from wakeful.loop.thread.views import doing, pending_view
 from wakeful_workflows.history_estimate import UPSERT, HistoryEstimate
 from wakeful_workflows.run_log import log_end
@@ -64,6 +66,15 @@ class Visibility:
         """Show a client that a message would come too late for this execution."""
         if thread.is_closing:
             self.mark_closing()
+
+    def show_stopping(self, thread: Thread) -> None:
+        """Show descendants, before it reaches them, that they are being cancelled."""
+        stops = stops_children(thread)
+        # A codec's null stays in the memo of the next execution, so its value counts.
+        shown = bool(workflow.memo_value(names.MEMO_STOPPING, False))
+        if not isinstance(thread.stage, Done) and stops != shown:
+            workflow.upsert_memo({names.MEMO_STOPPING: True if stops else None})
+            self._history.add(UPSERT)
 
     def mark_closing(self) -> None:
         if names.MEMO_CLOSING not in workflow.memo():

@@ -28,6 +28,8 @@ class WorkerFacts:
         self.search_attributes: tuple[str, ...] | None = None
         """Those of ours that the namespace has; None before a worker has said."""
         self.budget = HistoryBudget()
+        self.revision = 0
+        """The revision of the loop that it has, for a run whose agent was never resolved."""
         self._history = history
         self._asking: Handle | None = None
         self._has_news = False
@@ -71,6 +73,7 @@ class WorkerFacts:
                 returned.payload, WorkerDescription
             )
             self.learn(described.search_attributes, described.budget)
+            self.revision = described.revision
         except Exception as error:  # whatever it is: an end that no list shows is better than a run that does not end
             reason = error.cause or error if isinstance(error, ActivityError) else error
             logger.warning("the run sets no search attributes", extra={"cause": cause_of(reason)})

@@ -4,7 +4,7 @@ import pytest
 
 from tests.loop.driving import AGENT, THREAD, Driver, after_continue_as_new, resolving, says, truncated
 from wakeful.loop.machine.facts import AgentResolved
-from wakeful.loop.machine.state import REVISION
+from wakeful.loop.machine.revisions import REVISION
 
 
 @pytest.mark.parametrize(("recorded", "pinned"), [(REVISION, REVISION), (REVISION + 1, REVISION)])

@@ -260,9 +260,19 @@ def test_a_run_sees_one_version_of_its_agent_from_start_to_end() -> None:
     assert driver.feed(AgentResolved("resolve-1", newer)) == Advance(before)
 
 
-def test_frontend_tools_belong_to_the_run_and_win_over_registered_ones() -> None:
+@pytest.mark.parametrize(
+    ("replaceable", "revision", "is_replaced"),
+    [((), 2, False), (("other",), 2, False), (("look",), 2, True), ((), 1, True)],
+)
+def test_frontend_tools_belong_to_the_run_and_replace_only_tools_that_the_agent_names(
+    replaceable: tuple[str, ...], revision: int, is_replaced: bool
+) -> None:
     """B-240, H-23"""
-    request = RunRequest(agent_id="assistant", input="Hello", frontend_tools=(FrontendTool(id="look"),))
-    driver = Driver(request=request)
-    assert driver.inference().frontend_tools == (FrontendTool(id="look").descriptor(),)
-    assert driver.thread.tool("look") == FrontendTool(id="look").descriptor()
+    brought = (FrontendTool(id="look", description="evil"), FrontendTool(id="pick"))
+    agent = AGENT.model_copy(update={"replaceable_tools": replaceable})
+    request = RunRequest(agent_id="assistant", input="Hello", frontend_tools=brought)
+    driver = Driver(request=request, agent=agent, revision=revision)
+    look, pick = (tool.descriptor() for tool in brought)
+    assert driver.inference().frontend_tools == ((look, pick) if is_replaced else (pick,))
+    assert (driver.thread.tool("look") == look) is is_replaced
+    assert (driver.thread.tool("pick"), driver.thread.tool("peek")) == (pick, None)

@@ -131,7 +131,11 @@ def test_an_idle_thread_closes_when_its_last_task_has_ended() -> None:
     driver.feed(mail_received(), task_event("bg_0"), child_settled("bg_0", termination=Cancelled()))
     assert driver.thread.children.running != ()
     driver.feed(ChildClosed("bg_1", "it closed without reporting a result"))
-    assert driver.thread.stage == Done(result.model_copy(update={"unread": ("msg_1", "m1"), "detail": "goodbye"}))
+    assert driver.thread.stage == Done(result.model_copy(update={"detail": "goodbye"}))
+    assert [later.message.id for later in (*driver.thread.steering, *driver.thread.queued) if later.late] == [
+        "msg_1",
+        "m1",
+    ]
     assert driver.event_types.count("run_start") == 1
     kept = [message.id for message in carryover(driver.thread).mail]
     assert kept == ["msg_1", "event_1", "child_settled:t1/bg_0", "child_settled:t1/bg_1"]

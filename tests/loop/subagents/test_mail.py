@@ -17,6 +17,7 @@ from tests.loop.children import (
     with_tasks,
 )
 from tests.loop.driving import (
+    NO_INPUT,
     Driver,
     after_continue_as_new,
     asks,
@@ -57,6 +58,7 @@ from wakeful.loop.machine.facts import (
     WorkCancelled,
     WorkFailed,
 )
+from wakeful.loop.machine.revisions import LATE_MESSAGES
 from wakeful.loop.machine.stages import Cancelling, Resolving
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.subagents.mail import KEPT_UNDELIVERED
@@ -592,13 +594,46 @@ def test_a_long_message_is_appended_by_reference() -> None:
     assert driver.inference().appended[-1] == "mail:msg_1"
 
 
-def test_a_message_after_the_end_is_returned_to_its_sender() -> None:
+def from_thread(thread_id: str) -> AgentMessage:
+    return agent_message().model_copy(update={"sender": Sender(agent_id="boss", thread_id=thread_id)})
+
+
+def test_a_thread_is_woken_for_a_message_after_its_close() -> None:
+    driver = idle()
+    driver.cancel(close=True)
+    driver.feed(MailReceived(agent_message()))
+    assert (driver.commands_of(SendSignal), driver.thread.has_late) == ([], True)
+    woken = Driver(PARENT, request=NO_INPUT, carryover=carryover(driver.thread))
+    assert [message.id for message in woken.thread.transcript.messages] == ["msg_1"]
+    assert woken.thread.identity.origin is Origin.INTERNAL
+
+
+@pytest.mark.parametrize("sender", ["t9/sibling", "t1/child"])
+def test_mail_within_a_tree_that_is_cancelled_starts_nothing(sender: str) -> None:
+    driver = Driver(PARENT, request=SUB_AGENT)
+    driver.cancel()
+    driver.feed(MailReceived(from_thread(sender)))
+    driver.cancel_in_flight()
+    driver.feed(MailReceived(from_thread(sender).model_copy(update={"message_id": "msg_2"})))
+    driver.feed(WorkFailed("return-msg_2", "recipient_unavailable"))
+    assert driver.thread.has_late is False
+    assert [message.id for message in carryover(driver.thread).mail] == ["msg_1", "msg_2"]
+
+
+RETURNED = {
+    "of an older revision": (done(revision=LATE_MESSAGES - 1), "t0"),
+    "of its parent": (done(request=SUB_AGENT), "t0"),
+    "of its child": (done(), "t1/child"),
+}
+
+
+@pytest.mark.parametrize(("driver", "sender"), RETURNED.values(), ids=RETURNED)
+def test_a_message_after_the_end_is_returned_to_its_sender(driver: Driver, sender: str) -> None:
     """H-07, I-11"""
-    driver = done()
-    message = agent_message()
+    message = from_thread(sender)
     before = driver.thread
     returned = ReturnedMessage(message=message, error="recipient_unavailable")
-    signal = SendSignal("return-msg_1", "t0", SIGNAL_MAIL_RETURNED, returned)
+    signal = SendSignal("return-msg_1", sender, SIGNAL_MAIL_RETURNED, returned)
     assert driver.feed(MailReceived(message)) == Advance(
         replace(before, mail=replace(before.mail, returning=(message,))), (signal,)
     )
@@ -608,7 +643,7 @@ def test_a_message_after_the_end_is_returned_to_its_sender() -> None:
 
 def test_a_message_that_cannot_be_returned_is_kept_in_the_carryover() -> None:
     """I-11"""
-    driver = done()
+    driver = done(request=SUB_AGENT)
     driver.feed(MailReceived(agent_message()), WorkFailed("return-msg_1", "recipient_unavailable"))
     assert [message.id for message in carryover(driver.thread).mail] == ["msg_1"]
 
@@ -630,7 +665,7 @@ def test_a_request_for_undelivered_messages_after_the_end_is_a_no_op() -> None:
 
 
 def test_mail_in_the_carryover_is_read_by_the_first_run() -> None:
-    old = done()
+    old = done(request=SUB_AGENT)
     old.feed(MailReceived(agent_message()), WorkFailed("return-msg_1", "recipient_unavailable"))
     driver = Driver(PARENT, carryover=carryover(old.thread))
     assert [message.id for message in driver.thread.transcript.messages] == ["woken:1", "msg_1"]

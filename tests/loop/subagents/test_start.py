@@ -117,7 +117,7 @@ def test_a_delegate_receives_its_prompt_and_its_subagent_context_and_nothing_els
         origin=Origin.SUBAGENT,
         subagent=SubagentContext(path=("t1",), work_id=CHILD),
     )
-    assert driver.last.commands == (StartChild(CHILD, request, "researcher"),)
+    assert driver.last.commands == (StartChild(CHILD, request, "researcher", counted=True),)
     child = begin(request, thread_id="t1/x", run_id="t1/x").thread
     assert [message.text for message in child.transcript.messages] == ["Look into it."]
     identity = child.identity

@@ -227,7 +227,7 @@ def test_a_fork_can_have_its_own_overrides_permissions_and_budget() -> None:
         budget=Budget(tokens=7),
     )
     state = fork_of(Carryover(run_permissions=(DENY_LOOK,)), request=request).thread
-    assert (state.identity.agent_id, state.current.overrides, state.current.budget.limit) == (
+    assert (state.identity.agent_id, state.current.settings.overrides, state.current.budget.limit) == (
         "clerk",
         request.overrides,
         request.budget,

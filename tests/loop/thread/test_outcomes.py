@@ -24,12 +24,15 @@ from tests.loop.driving import (
     two_suspended,
     with_hooks,
 )
+from wakeful.contract.applied_decisions import REASON_LENGTH
 from wakeful.contract.hooks import LifecyclePhase
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.model_settings import InferenceOverrides
-from wakeful.contract.outcomes import ID_LENGTH, REASON_LENGTH, Outcome, OutcomeStatus, remembered_id
+from wakeful.contract.outcomes import ID_LENGTH, Outcome, OutcomeStatus, remembered_id
+from wakeful.contract.remembered_outcomes import OUTCOMES_BYTES, REMEMBERED_OUTCOMES
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy, ThreadMode
+from wakeful.contract.settings import Caller
 from wakeful.loop.machine.facts import (
     CancelRequested,
     ChildClosed,
@@ -43,7 +46,7 @@ from wakeful.loop.machine.facts import (
 from wakeful.loop.machine.stages import Idle
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.opening import begin
-from wakeful.loop.thread.outcomes import OUTCOMES_BYTES, REMEMBERED_OUTCOMES, record_messages
+from wakeful.loop.thread.outcomes import record_messages
 from wakeful.loop.thread.submissions import INLINE_BYTES
 from wakeful.loop.thread.transcript import Transcript
 from wakeful.loop.thread.views import carryover
@@ -96,6 +99,14 @@ def test_a_repeated_message_is_counted_and_keeps_its_outcome() -> None:
     assert driver.refusal_reasons == ["the thread is busy, and on_busy is reject"]
 
 
+def test_messages_that_are_repeated_together_keep_their_order() -> None:
+    driver = Driver(request=THREAD)
+    driver.submit("m1", "m2", "m3")
+    driver.submit("m3", "m1")
+    counted = [(outcome.id, outcome.repeats) for outcome in driver.thread.outcomes]
+    assert counted == [("r1:1", 0), ("m2", 0), ("m1", 1), ("m3", 1)]
+
+
 def test_a_refused_message_can_be_sent_again() -> None:
     driver = Driver()
     driver.submit("m1", "m1", on_busy=OnBusy.REJECT)
@@ -114,25 +125,34 @@ def test_what_no_run_has_read_when_the_thread_ends_is_unread(close: bool) -> Non
     assert [status(driver.thread, id) for id in ("m1", "m2", "msg_1")] == ["unread", "unread", "steering"]
     assert driver.result.unread == ("m2", "msg_1", "m1")
     driver.submit("m3")
-    assert status(driver.thread, "m3") == "unread"
-    assert list(driver.result.unread) == ["m2", "msg_1", "m1", "m3"]
+    assert (status(driver.thread, "m3"), driver.thread.has_late) == ("queued", True), "the thread is woken for it"
+    assert list(driver.result.unread) == ["m2", "msg_1", "m1"]
 
 
-def test_a_message_that_comes_while_the_last_hooks_run_is_unread() -> None:
+def test_a_message_that_comes_while_the_last_hooks_run_waits_for_the_wake() -> None:
     driver = Driver(with_hooks(LifecyclePhase.RUN_END))
     driver.model(says("Bye."))
     driver.submit("m1")
     driver.hooks()
-    assert (status(driver.thread, "m1"), driver.result.unread) == ("unread", ("m1",))
+    assert (status(driver.thread, "m1"), driver.result.unread, driver.thread.has_late) == ("queued", (), True)
 
 
-def test_a_message_to_a_closing_thread_is_unread_and_starts_a_run_when_the_thread_is_woken() -> None:
+def test_a_late_message_that_is_withdrawn_does_not_wake_the_thread() -> None:
+    driver = Driver(request=THREAD)
+    driver.cancel(close=True)
+    driver.cancel_in_flight()
+    driver.submit("m1")
+    driver.feed(WithdrawalRequested(("m1",), "w1"))
+    assert (status(driver.thread, "m1"), driver.thread.has_late) == ("withdrawn", False)
+
+
+def test_a_message_to_a_closing_thread_starts_a_run_when_the_thread_is_woken() -> None:
     driver = idle_with_task(background_call("c1"))
     driver.feed(CancelRequested(close=True))
     driver.submit("m1")
     assert status(driver.thread, "m1") == "queued"
     driver.feed(ChildClosed("bg_0", "it was cancelled"))
-    assert (status(driver.thread, "m1"), "m1" in driver.result.unread) == ("unread", True)
+    assert (status(driver.thread, "m1"), driver.thread.has_late) == ("queued", True)
     woken = Driver(request=NO_INPUT, carryover=carryover(driver.thread))
     assert (status(woken.thread, "m1"), woken.thread.queued) == ("read", ())
     woken.submit("m1")
@@ -147,7 +167,7 @@ def test_a_woken_thread_reads_what_was_unread_in_the_runs_that_it_was_sent_for()
     driver.feed(MessagesSubmitted((long,)), CancelRequested(close=True))
     driver.cancel_in_flight()
     woken = Driver(None, request=NO_INPUT, carryover=carryover(driver.thread))
-    assert (woken.thread.identity.agent_id, woken.thread.current.overrides) == ("clerk", overrides)
+    assert (woken.thread.identity.agent_id, woken.thread.current.settings.overrides) == ("clerk", overrides)
     assert [message.id for message in woken.thread.transcript.messages] == ["m1", "m2"]
     (queued,) = woken.thread.queued
     assert (queued.message.id, queued.source) == ("m3", "snapshot:m3")
@@ -300,7 +320,7 @@ FLOODS: dict[str, Callable[[int], Fact]] = {
     "refused changes": lambda number: WithdrawalRequested(tuple(f"x{each}" for each in MANY), f"w{number}"),
     "decisions": lambda number: DecisionsReceived(tuple(resume(f"c{each}", id=f"d{number}") for each in MANY)),
     "refused messages": lambda number: MessagesSubmitted(
-        tuple(input_message(f"{number}-{each}") for each in MANY), tenant="beta"
+        tuple(input_message(f"{number}-{each}") for each in MANY), caller=Caller(tenant="beta")
     ),
 }
 

@@ -5,6 +5,7 @@ from tests.loop.driving import NO_INPUT, THREAD, Driver, after_continue_as_new, 
 from wakeful.contract.hooks import Hold, HookEffects
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Adapter, Origin, RunIdentity, RunMode
+from wakeful.contract.settings import Caller
 from wakeful.contract.subagents import SubagentContext
 from wakeful.loop.machine.commands import StartChild
 from wakeful.loop.machine.facts import MessagesSubmitted
@@ -12,7 +13,8 @@ from wakeful.loop.machine.stages import AwaitingTasks
 from wakeful.loop.thread.opening import begin
 from wakeful.loop.thread.views import carryover
 
-SCHEDULED = MessagesSubmitted((input_message("s1"),), run_mode=RunMode.SCHEDULED, adapter=Adapter.A2A)
+BY_A2A = Caller(adapter=Adapter.A2A)
+SCHEDULED = MessagesSubmitted((input_message("s1"),), run_mode=RunMode.SCHEDULED, caller=BY_A2A)
 
 
 def mode_of(driver: Driver) -> tuple[RunMode, Adapter, Origin]:

@@ -18,8 +18,10 @@ from pydantic import JsonValue, TypeAdapter
 from tests.loop.children import background_call, idle_with_task, mail_received, spawn_call, with_tasks
 from tests.loop.driving import THREAD, Driver, asks, awaiting_decisions, call, reject, resume, says, snapshot_of
 from wakeful.contract.errors import NewerRelease
+from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.runs import OnBusy
-from wakeful.loop.machine.state import REVISION
+from wakeful.contract.settings import RunSettings
+from wakeful.loop.machine.revisions import REVISION
 from wakeful.loop.thread import continue_as_new
 from wakeful.loop.thread.continue_as_new import FORMAT, ThreadSnapshot, pack, unpack
 
@@ -112,6 +114,13 @@ def test_a_snapshot_of_every_format_loads(number: int, name: str) -> None:
 def _waiting(thread: Any) -> tuple[Any, Any]:
     after = unpack(pack(snapshot_of(thread))).thread
     return after.queued, after.steering
+
+
+def test_the_settings_of_a_run_are_read_from_a_format_that_had_them_one_by_one() -> None:
+    packed = pinned(4)["inferring"]
+    packed["thread"]["run"] |= {"overrides": {"max_tokens": 9}, "is_live": True}
+    expected = RunSettings(overrides=InferenceOverrides(max_tokens=9), live=True)
+    assert unpack(packed).thread.current.settings == expected
 
 
 def test_every_format_is_pinned() -> None:

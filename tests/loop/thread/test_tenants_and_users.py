@@ -49,6 +49,7 @@ from wakeful.contract.outcomes import OutcomeStatus
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.requests import Fork, RunRequest
 from wakeful.contract.runs import OnBusy, Priority, RunMode, ThreadMode
+from wakeful.contract.settings import Caller
 from wakeful.loop.machine.commands import ResolveAgent, SendSignal, StartChild, StartTask
 from wakeful.loop.machine.facts import (
     ChangeFact,
@@ -87,8 +88,8 @@ def submitted(
     order: int | None = None,
     on_busy: OnBusy = OnBusy.ENQUEUE,
 ) -> MessagesSubmitted:
-    metadata = {} if order is None else {"order": order}
-    return MessagesSubmitted((input_message(id),), on_busy, tenant=tenant, user=user, metadata=metadata)
+    caller = Caller(tenant=tenant, user=user, metadata={} if order is None else {"order": order})
+    return MessagesSubmitted((input_message(id),), on_busy, caller=caller)
 
 
 def context_of(driver: Driver) -> tuple[str | None, str | None, object]:
@@ -486,7 +487,7 @@ def test_the_context_of_a_run_passes_continue_as_new() -> None:
 
 def test_metadata_counts_among_what_waits_in_a_thread() -> None:
     driver = acme()
-    driver.feed(MessagesSubmitted((input_message("m1"),), metadata={"note": "x" * 7_000}))
+    driver.feed(MessagesSubmitted((input_message("m1"),), caller=Caller(metadata={"note": "x" * 7_000})))
     later = driver.thread.queued[0]
     assert no_room_for(driver.thread, [later] * 100) is None
     assert no_room_for(driver.thread, [later] * 160) is not None

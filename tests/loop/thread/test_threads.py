@@ -170,7 +170,7 @@ def test_a_closed_thread_keeps_messages_for_the_execution_that_wakes_it() -> Non
     driver.cancel(close=True)
     driver.submit("m1", on_busy=OnBusy.INTERRUPT)
     driver.submit("m1")
-    assert (driver.result.unread, driver.refusal_reasons) == (("m1",), [])
+    assert (driver.thread.has_late, driver.result.unread, driver.refusal_reasons) == (True, (), [])
     assert [unread.message.id for unread in carryover(driver.thread).unread] == ["m1"]
 
 

@@ -25,7 +25,9 @@ from wakeful.contract.budgets import Spent
 from wakeful.contract.decisions import Refusal
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
 from wakeful.contract.remote import Endpoint
+from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy, RunStatus, ToolCallStatus, Usage
+from wakeful.contract.tools import FrontendTool
 from wakeful.contract.views import PendingView, StatusView, ToolCallView, WaitingFor
 from wakeful.loop.machine.facts import SignalMalformed
 from wakeful.loop.machine.stages import BetweenSteps, Inferring
@@ -74,6 +76,14 @@ def test_the_status_of_an_idle_thread_holds_the_result_of_its_last_run() -> None
 
 def test_the_status_of_a_run_between_two_steps_says_so() -> None:
     assert doing(inferring().thread.entering(BetweenSteps())) == "between two steps"
+
+
+def test_a_status_says_which_calls_a_gate_suspended() -> None:
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2")))
+    driver.tool("c1", pending(), gated=True)
+    driver.tool("c2", pending())
+    assert [(view.call_id, view.gated) for view in status_view(driver.thread).calls] == [("c1", True), ("c2", False)]
 
 
 def test_a_status_names_every_running_or_suspended_call() -> None:
@@ -221,3 +231,10 @@ def test_a_finished_call_has_no_ticket_and_the_next_step_has_no_calls_yet() -> N
         ToolCallView(call_id="c1", tool_name="look", status=ToolCallStatus.SUCCEEDED),
         ToolCallView(call_id="c2", tool_name="look", status=ToolCallStatus.RUNNING),
     )
+
+
+def test_the_status_has_the_rules_of_the_agent_that_match_no_tool_of_the_run() -> None:
+    agent = AGENT.model_copy(update={"idle_rules": ("mcp__desk__ehco", "p?ck")})
+    request = RunRequest(agent_id="assistant", input="Hello", frontend_tools=(FrontendTool(id="pick"),))
+    driver = Driver(agent, request=request)
+    assert status_view(driver.thread).idle_rules == ("mcp__desk__ehco",)

@@ -53,6 +53,7 @@ from wakeful.loop.machine.facts import (
     WorkFact,
     WorkFailed,
 )
+from wakeful.loop.machine.revisions import REVISION
 from wakeful.loop.machine.stages import (
     AfterRun,
     AwaitingTasks,
@@ -66,10 +67,10 @@ from wakeful.loop.machine.stages import (
     Resolving,
     RunningHooks,
 )
-from wakeful.loop.machine.state import REVISION, Advance, Thread
+from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step import context, hooks, inference, steps
 from wakeful.loop.step.steps import next_step
-from wakeful.loop.subagents import budgets, child_events, ledger, mail
+from wakeful.loop.subagents import budgets, child_events, ledger, mail, tree
 from wakeful.loop.thread import cancelling, changes, ending, outcomes, submissions
 
 
@@ -109,6 +110,10 @@ def advance(thread: Thread, fact: Fact, *, now: int) -> Advance:
             moved = child_events.on_mail_returned(thread, message, error, now=now)
         case UndeliveredRequested(action=action):
             moved = mail.resend_undelivered(thread) if action == "replay" else mail.clear_undelivered(thread)
+        case BudgetRequested(request=request) if request.agents:
+            moved = tree.on_agents_requested(thread, request, now=now)
+        case BudgetGranted(grant=grant) if grant.agents is not None:
+            moved = tree.on_agents_granted(thread, grant).then(_start_granted, now=now)
         case BudgetRequested(request=request):
             moved = budgets.on_budget_requested(thread, request, now=now)
         case BudgetGranted(grant=grant):
@@ -132,7 +137,7 @@ def advance(thread: Thread, fact: Fact, *, now: int) -> Advance:
             assert_never(fact)
     # A decision may come before the call it names has suspended, so the held ones are judged after every fact.
     if moved.thread.run is not None and moved.thread.run.held:
-        moved = moved.then(decisions.judge_held, now=now)
+        moved = moved.then(decisions.judge_held, thread, now=now)
     if isinstance(moved.thread.stage, Done) and (moved.thread.queued or moved.thread.steering):
         return replace(moved, thread=outcomes.without_unread(moved.thread))
     return moved
@@ -185,12 +190,20 @@ def _on_work_ended(thread: Thread, fact: WorkFact, *, now: int) -> Advance:
             return mail.on_message_resent(thread, message_id, fact, now=now)
         case ids.ReturnMessage(message_id=message_id):
             return Advance(child_events.on_message_returned(thread, message_id, fact, now=now))
+        case ids.RequestBudget(field=tree.FIELD) if not isinstance(fact, Delivered):
+            return tree.on_parent_unreachable(thread).then(_start_granted, now=now)
         case ids.RequestBudget() if not isinstance(fact, Delivered):
             return budgets.on_parent_unreachable(thread, now=now).then(_continue_after_grant, now=now)
         case ids.Task() if isinstance(fact, WorkCancelled) and thread.children.find(fact.id) is not None:
             return child_events.on_task_never_started(thread, fact.id, now=now)
         case _:
             return Advance(thread)
+
+
+def _start_granted(thread: Thread, *, now: int) -> Advance:
+    """Start the calls that have waited for a grant, or finish them, if it was refused."""
+    waits = isinstance(thread.stage, CallingTools) and thread.stage.batch.startable
+    return tool_calls.continue_batch(thread, now=now) if waits else Advance(thread)
 
 
 def _continue_after_grant(thread: Thread, *, now: int) -> Advance:
@@ -289,11 +302,13 @@ def _on_late_fact(thread: Thread, fact: SignalFact | LateChildFact, *, now: int)
         case SignalMalformed(signal=signal, reason=reason):
             return refuse(thread, signal, reason, now=now)
         case MailReceived(mail=AgentMessage() as message):
+            if child_events.keeps_late_mail(thread, message):
+                return child_events.on_mail_received(thread, message, now=now).then(ending.list_unread)
             return child_events.return_message(thread, message)
         case BudgetRequested(request=request):
             return Advance(thread, (ledger.refuse_request(request),))
         case MailReceived(mail=event):
-            return Advance(child_events.on_mail_received(thread, event, now=now).thread)
+            return child_events.on_mail_received(thread, event, now=now)
         case MailReturned(message=message, error=error):
             return Advance(child_events.on_mail_returned(thread, message, error, now=now).thread)
         case ChildSettled(result=result):

@@ -54,6 +54,7 @@ class Infer:
     overrides: InferenceOverrides | None = None
     continuing: bool = False
     permissions: tuple[Rule, ...] = ()
+    questions: tuple[tuple[Rule, ...], ...] = ()
     state: StateView | None = None
     """For hooks."""
     ended_step: int = 0
@@ -101,6 +102,7 @@ class CallTool:
     ticket: SuspensionTicket | None = None
     agent: ResolvedAgent | None = None
     permissions: tuple[Rule, ...] = ()
+    questions: tuple[tuple[Rule, ...], ...] = ()
     state: StateView | None = None
     """For the tool and for hooks."""
     step: int = 0
@@ -122,7 +124,9 @@ class StartChild:
     id: str
     request: RunRequest
     name: str
-    """The readable part of its thread id: an agent, or a task's name."""
+    """The readable part of its thread id: its agent. Until revision 2, the name that the model gave the task."""
+    counted: bool = False
+    """Whether it asks its parent before it starts agents of its own."""
 
 
 @dataclass(frozen=True)

@@ -13,18 +13,17 @@ from pydantic import JsonValue
 from wakeful.context.messages import ContextMessages
 from wakeful.contract import ids
 from wakeful.contract.agents import ResolvedAgent
-from wakeful.contract.base import replace
+from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.budgets import Budget, Spent
-from wakeful.contract.carryover import Counters
+from wakeful.contract.carryover import AgentRules, Counters
 from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.decisions import Decision, Refusal
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent
 from wakeful.contract.hooks import FinalAnswer, Hold, RequestChanges
 from wakeful.contract.mail import AgentMessage, UndeliveredMessage
-from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.outcomes import Outcome
-from wakeful.contract.permissions import Rule
+from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import (
     CancelReceipt,
     OnError,
@@ -37,13 +36,16 @@ from wakeful.contract.runs import (
     Usage,
     priority_of,
 )
+from wakeful.contract.settings import RunSettings
 from wakeful.contract.stopping import Timeout
 from wakeful.contract.subagents import BudgetRequest, SubagentContext
 from wakeful.contract.tasks import Task, TaskStarter
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.loop.calls.batch import Batch
+from wakeful.loop.machine import revisions
 from wakeful.loop.machine.commands import Command
 from wakeful.loop.machine.facts import Submitted
+from wakeful.loop.machine.revisions import REVISION
 from wakeful.loop.machine.stages import (
     AfterRun,
     AwaitingBudget,
@@ -65,11 +67,8 @@ from wakeful.loop.machine.transitions import STAGES, check_stage
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.fork_points import ForkPoint
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
+from wakeful.permissions.authority import handing_on, narrowing, policy_rules, questions
 from wakeful.permissions.rules import merged
-
-REVISION = 1
-"""The revision of the loop that new runs are pinned to. Raise it with every change of what `advance` does, and branch
-on `run.revision` there: a recorded history must replay on every later revision."""
 
 REMEMBERED_SUSPENSIONS = 2000
 """How many ids of suspensions a thread remembers; it may live for years."""
@@ -83,6 +82,9 @@ KEPT_HOLDS = 50
 KEPT_STARTERS = 20
 """Of how many runs with running tasks a thread knows for whom they acted; metadata may have 8,000 bytes. The end of a
 task of an older run begins a run without a user, to which every rule about users that denies or asks applies."""
+
+STARTER_RULES_BYTES = 300_000
+"""Of the rules of all of these runs. If there are more, the end of a task begins a run that may call no tool."""
 
 KEPT_CONTEXTS = 4
 """Of how many agents that do not answer now a thread keeps the context messages."""
@@ -147,9 +149,21 @@ class Children:
 
     def starting(self, task: Task, starter: TaskStarter) -> "Children":
         """With one more task."""
-        is_new = self.starter_of(task) is None and (starter.user is not None or bool(starter.metadata))
-        starters = (*self.starters, starter)[-KEPT_STARTERS:] if is_new else self.starters
-        return Children((*self.tasks, task), starters)
+        if self.starter_of(task) is not None or starter.is_anyone:
+            return Children((*self.tasks, task), self.starters)
+        if json_bytes(starter.permissions) + sum(json_bytes(each.permissions) for each in self.starters) > (
+            STARTER_RULES_BYTES
+        ):
+            starter = starter.without_tools
+        older = (each.without_user for each in self.starters[: 1 - KEPT_STARTERS])
+        kept = (*(each for each in older if not each.is_anyone), *self.starters[1 - KEPT_STARTERS :], starter)
+        return Children((*self.tasks, task), kept)
+
+    def charging(self, run_id: str, budget: Budget) -> "Children":
+        """With what is left of a run's budget, for the runs that the ends of its tasks begin."""
+        return replace(
+            self, starters=tuple(each.charged(budget) if each.run_id == run_id else each for each in self.starters)
+        )
 
     def after_end(self, tasks: tuple[Task, ...]) -> "Children":
         """With these tasks, after one of them has ended."""
@@ -196,6 +210,22 @@ class Step:
 
 
 @dataclass(frozen=True)
+class AgentCount:
+    """How many agents a run and its descendants have started, and what is left of those that its parent granted."""
+
+    started: int = 0
+    """Those that the run has started itself, and those that it has granted to its sub-agents."""
+    granted: int = 0
+    """Of a sub-agent: how many it may start, or grant, before it asks its parent again."""
+    is_asking: bool = False
+    """The parent was asked and has not answered yet."""
+    refused: str | None = None
+    """Why the parent grants no more; it is final."""
+    requests: tuple[BudgetRequest, ...] = ()
+    """Of sub-agents that wait for an answer."""
+
+
+@dataclass(frozen=True)
 class Ledger:
     """What a run may spend, what its sub-agents hold of it, and what those that ended have spent."""
 
@@ -213,6 +243,7 @@ class Ledger:
     """When the wall time of the run, or of the whole tree, is spent: milliseconds since 1970."""
     tool_calls: int = 0
     """Tool calls that the run has started."""
+    agents: AgentCount = AgentCount()
 
 
 @dataclass(frozen=True)
@@ -227,6 +258,7 @@ class BeforeRun:
     context: ContextState
     frontend_tools: tuple[ToolDescriptor, ...] | None = None
     """None if the run was started before messages could change them."""
+    handed_over: tuple[AgentRules, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -245,9 +277,12 @@ class Run:
     revision: int = REVISION
     """The revision that the run is pinned to, once its agent is resolved."""
     resolved: ResolvedAgent | None = None
-    overrides: InferenceOverrides | None = None
+    settings: RunSettings = RunSettings()
+    """What the message set that began it, except what has a place of its own: rules, budget and frontend tools."""
     permissions: tuple[Rule, ...] = ()
     """Rules for this run; a rule replaces the thread's for the same tool, except one that denies."""
+    authority: tuple[Rule, ...] = ()
+    """What ancestors, and agents that handed the run off, deny or ask about: nothing that allows replaces it."""
     step: Step = Step()
     budget: Ledger = Ledger()
     usage: Usage = Usage()
@@ -265,8 +300,6 @@ class Run:
     """What they change in the next request."""
     holds: tuple[Hold, ...] = ()
     """Pending work that keeps the run open when its model is done."""
-    is_live: bool = False
-    """The sender of a message that it has read watches it."""
     has_deactivated: bool = False
     """The `on_deactivate` hooks of the agent that hands the run off have run."""
     receipt: CancelReceipt | None = None
@@ -313,10 +346,16 @@ class Thread:
     agent_state: AgentState = AgentState()
     permissions: tuple[Rule, ...] = ()
     """What decisions with `always` have allowed."""
+    authority: tuple[Rule, ...] = ()
+    """Of a sub-agent, and its forks: what its ancestors deny or ask about, in every run."""
+    handed_over: tuple[AgentRules, ...] = ()
+    """What the agents deny or ask about that handed the thread off to the one that answers now."""
     inherited_permissions: tuple[Rule, ...] = ()
     """Of a fork: the rules of the run that its first run continues."""
     inherited_metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     """Of a fork: the metadata of that run."""
+    inherited_agents: int = 0
+    """Of a thread that was woken: how many agents the tree of its last run had started."""
     expire_after: float | None = None
     """Seconds that the thread may be idle, if its request says so; else its agent says it."""
     own_priority: Priority | None = None
@@ -402,9 +441,68 @@ class Thread:
                 return False
 
     @property
+    def is_ending(self) -> bool:
+        """Whether no run of this execution will read what comes now: the thread is closing, or its only run ends."""
+        last = (AfterRun.END, AfterRun.CLOSE) if self.mode is ThreadMode.RUN else (AfterRun.CLOSE,)
+        match self.stage:
+            case Cancelling(then=then) | RunningHooks(ending=PendingEnd(then=then)):
+                return then in last
+            case Done():
+                return True
+            case _:
+                return self.is_closing
+
+    @property
+    def takes_late(self) -> bool:
+        """Whether the thread is woken for what comes now, once its workflow has closed."""
+        is_pinned = self.run is not None and self.run.revision < revisions.LATE_MESSAGES
+        return self.is_ending and (self.mode is ThreadMode.THREAD or not is_pinned)
+
+    @property
+    def has_late(self) -> bool:
+        """Whether messages or mail have come too late for this execution, so that the thread is to be woken."""
+        return any(later.late for later in (*self.steering, *self.queued))
+
+    @property
     def rules(self) -> tuple[Rule, ...]:
         """The permission rules on top of the agent's: the thread's, overridden by the run's."""
-        return merged((*self.permissions, *self.current.permissions))
+        run = self.current
+        if run.revision < revisions.AUTHORITY_NARROWS:
+            return merged((*self.permissions, *run.permissions))
+        return merged((*run.authority, *self.permissions, *self.own_rules))
+
+    @property
+    def own_rules(self) -> tuple[Rule, ...]:
+        """The run's rules that are not its ancestors'."""
+        run = self.run
+        given = run.permissions if run else self.inherited_permissions
+        return tuple(rule for rule in given if rule not in self.authority)
+
+    @property
+    def questions(self) -> tuple[tuple[Rule, ...], ...]:
+        """What the request and the ancestors ask about, whatever else allows it, except a decision with `always`."""
+        run = self.current
+        if run.revision < revisions.AUTHORITY_NARROWS:
+            return ()
+        return questions((*self.permissions, *self.own_rules), (*run.authority, *self.permissions))
+
+    @property
+    def passed_on(self) -> tuple[Rule, ...]:
+        """The rules that hold for every sub-agent that the run starts."""
+        run = self.current
+        if run.revision < revisions.AUTHORITY_NARROWS:
+            return tuple(rule for rule in run.permissions if rule.behavior is not Behavior.ALLOW)
+        return narrowing(run.authority, policy_rules(run.agent), run.permissions)
+
+    @property
+    def handed_on(self) -> tuple[AgentRules, ...]:
+        """The same as `handed_over`, once the handoff that was requested last has happened."""
+        run = self.run
+        if run is None or run.resolved is None or self.requested_agent in (None, run.resolved.agent_id):
+            return self.handed_over
+        if run.revision < revisions.AUTHORITY_NARROWS:
+            return self.handed_over
+        return handing_on(self.handed_over, run.resolved)
 
     @property
     def priority(self) -> Priority:
@@ -423,6 +521,7 @@ class Thread:
             permissions=self.permissions,
             context=self.context,
             frontend_tools=self.frontend_tools,
+            handed_over=self.handed_over,
         )
 
     @property
@@ -433,7 +532,9 @@ class Thread:
             agent_id=self.requested_agent or self.active_agent or self.identity.agent_id,
             agent_state=self.agent_state,
             permissions=self.permissions,
-            run_permissions=self.run.permissions if self.run else self.inherited_permissions,
+            authority=self.authority,
+            handed_over=self.handed_on,
+            run_permissions=self.own_rules,
             run_metadata=self.run.metadata if self.run else self.inherited_metadata,
             identity=self.identity,
             counters=self.counters,
@@ -475,11 +576,19 @@ class Thread:
         return isinstance(self.stage, Done) and self.stage.expired and not (self.queued or self.steering)
 
     def tool(self, name: str) -> ToolDescriptor | None:
-        """The tool that the model means by a name; a frontend tool wins over a registered one."""
-        for tool in (*self.frontend_tools, *self.agent.tools):
-            if tool.id == name:
-                return tool
-        return None
+        """The tool that the model means by a name."""
+        brought = next((tool for tool in self.frontend_tools if tool.id == name), None)
+        own = next((tool for tool in self.agent.tools if tool.id == name), None)
+        return brought if own is None or (brought is not None and self._may_replace(name)) else own
+
+    @property
+    def offered_frontend_tools(self) -> tuple[ToolDescriptor, ...]:
+        """Those of the frontend tools that the model may call: not those of which the agent has one of its own."""
+        own = {tool.id for tool in self.agent.tools}
+        return tuple(tool for tool in self.frontend_tools if tool.id not in own or self._may_replace(tool.id))
+
+    def _may_replace(self, name: str) -> bool:
+        return self.current.revision < revisions.OWN_TOOLS_STAY or name in self.agent.replaceable_tools
 
     def has_started(self, task: Task) -> bool:
         """Whether the newest run started the task."""

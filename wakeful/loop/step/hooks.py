@@ -5,12 +5,14 @@ from itertools import chain
 from wakeful.contract import ids
 from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.events import AgentEvent, AnswerGiven, HookFailed, PluginEvent, StateConflict
-from wakeful.contract.hooks import Hold, HookEffects, LifecyclePhase, RequestChanges
+from wakeful.contract.hooks import FinalAnswer, Hold, HookEffects, LifecyclePhase, RequestChanges
 from wakeful.contract.limits import NAME_LENGTH, cut
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Behavior, Rule
-from wakeful.contract.runs import BehaviorRequested, Blocked, Errored, Stopped, Termination
+from wakeful.contract.runs import INVALID_OUTPUT, BehaviorRequested, Blocked, Errored, Stopped, Termination
+from wakeful.contract.schemas import mismatch
+from wakeful.loop.machine import revisions
 from wakeful.loop.machine.commands import RunHooks
 from wakeful.loop.machine.events import next_message_id, record_fork_point
 from wakeful.loop.machine.facts import HooksReturned, WorkFact
@@ -107,6 +109,7 @@ def apply_effects(thread: Thread, effects: HookEffects | None, *, source: str) -
     run = thread.current
     run = replace(run, permissions=_with_rules(run.permissions, effects.permissions))
     if run.requested_end is None and (end := requested_end(effects)) is not None:
+        end = _mismatch(run, effects.finish) or end if isinstance(end, BehaviorRequested) else end
         run = replace(run, requested_end=end, answer=effects.finish if isinstance(end, BehaviorRequested) else None)
     if effects.hold or effects.release:
         run = replace(run, holds=_with_holds(run.holds, effects))
@@ -129,6 +132,20 @@ def give_answer(thread: Thread) -> Advance:
     message = Message(id=next_message_id(thread), role=Role.ASSISTANT, content=content, metadata=metadata)
     thread = replace(thread, transcript=thread.transcript.appending(message, message))
     return Advance(thread, events=(AnswerGiven(message_id=message.id, text=answer.text),)).then(record_fork_point)
+
+
+def _mismatch(run: Run, answer: FinalAnswer | None) -> Errored | None:
+    """The end of a run whose hook or tool ends it with a value of another type than the agent's; a text is none."""
+    spec = run.agent.output
+    if spec is None or answer is None or answer.output is None or run.revision < revisions.FINISH_IS_CHECKED:
+        return None
+    problem = mismatch(answer.output, spec.json_schema)
+    return None if problem is None else invalid_output(f"{problem} (a hook or a tool has finished the run with it)")
+
+
+def invalid_output(problem: str) -> Errored:
+    """The end of a run whose answer does not match the agent's output type."""
+    return Errored(value=f"the answer does not match the agent's output type: {problem}", code=INVALID_OUTPUT)
 
 
 def _write_state(thread: Thread, effects: HookEffects, events: list[AgentEvent], *, source: str) -> Thread:

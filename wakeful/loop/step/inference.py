@@ -14,7 +14,7 @@ from wakeful.loop.machine.events import answer_events, end_step, record_fork_poi
 from wakeful.loop.machine.stages import AwaitingTasks, Inferring
 from wakeful.loop.machine.state import Advance, Run, Step, Thread
 from wakeful.loop.step import context, stopping
-from wakeful.loop.step.hooks import apply_effects, give_answer
+from wakeful.loop.step.hooks import apply_effects, give_answer, invalid_output
 from wakeful.loop.step.model_notes import CONTINUE, append_notes, output_note, unexecuted_call_notes
 from wakeful.loop.step.steps import next_step
 from wakeful.loop.thread.ending import finish
@@ -143,8 +143,7 @@ def _on_text(thread: Thread, inferring: Inferring, response: ModelResponse, *, n
         return noted.then(record_fork_point).then(next_step, now=now, continuing=continuing)
     committed = record_fork_point(answered).then(end_step)
     if thread.agent.output and response.output_problem is not None:
-        error = f"the answer does not match the agent's output type: {response.output_problem}"
-        return committed.then(finish, Errored(value=error, code="invalid_output"), now=now)
+        return committed.then(finish, invalid_output(response.output_problem), now=now)
     return committed.then(_end_or_continue, response, now=now)
 
 

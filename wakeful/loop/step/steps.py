@@ -9,6 +9,7 @@ from wakeful.contract.runs import Blocked, StopDetail, Stopped
 from wakeful.contract.tools import RuntimeTool, ToolResult
 from wakeful.loop.calls.batch import Startable
 from wakeful.loop.calls.commit import finish_call
+from wakeful.loop.machine import revisions
 from wakeful.loop.machine.commands import Infer, ResolveAgent
 from wakeful.loop.machine.events import next_message_id
 from wakeful.loop.machine.stages import BetweenSteps, HandingOff, Inferring
@@ -17,6 +18,7 @@ from wakeful.loop.step import hooks
 from wakeful.loop.subagents import budgets, ledger
 from wakeful.loop.thread.ending import finish
 from wakeful.loop.thread.submissions import read_messages, readable
+from wakeful.permissions.authority import binding_on, handing_on, narrowing
 
 INFERENCE_PHASES = (
     Phase.STEP_START,
@@ -90,18 +92,19 @@ def infer_command(thread: Thread, stage: Inferring) -> Infer:
         step=run.step.number,
         transcript=thread.transcript.ref,
         appended=thread.transcript.unsent,
-        frontend_tools=thread.frontend_tools,
+        frontend_tools=thread.offered_frontend_tools,
         compaction=compaction.source if compaction else None,
         token_factor=thread.context.token_factor if run.agent.context else None,
         context=stage.context,
-        overrides=run.overrides,
+        overrides=run.settings.overrides,
         continuing=stage.continuing,
         permissions=thread.rules,
+        questions=thread.questions,
         state=thread.agent_state.view if has_hooks else None,
         ended_step=stage.ended_step,
         changes=stage.changes,
         lineage=thread.counters.lineage,
-        live=run.is_live,
+        live=run.settings.live,
         metadata=run.metadata,
     )
 
@@ -144,6 +147,9 @@ def handoff_command(thread: Thread, stage: HandingOff) -> ResolveAgent:
 def on_handoff_resolved(thread: Thread, agent: ResolvedAgent, *, now: int) -> Advance:
     """The run with its new agent, which answers on the thread from now on."""
     before, run = thread.agent.agent_id, thread.current
+    if run.revision >= revisions.AUTHORITY_NARROWS:
+        thread = replace(thread, handed_over=handing_on(thread.handed_over, thread.agent))
+        run = replace(run, authority=narrowing(thread.authority, binding_on(agent.agent_id, thread.handed_over)))
     # The steps so far were another agent's: the new one's `step_end` hooks do not run for them.
     step = replace(run.step, hooks_ran=run.step.number)
     run = replace(run, step=step, has_deactivated=False, next_request=None)

@@ -16,8 +16,8 @@ from wakeful.contract.names import (
     SIGNAL_DELIVER,
     SIGNAL_MAIL_RETURNED,
 )
-from wakeful.contract.outcomes import OutcomeStatus, remembered_id
-from wakeful.contract.runs import CancelReceipt
+from wakeful.contract.outcomes import OutcomeStatus
+from wakeful.contract.runs import Cancelled, CancelReceipt, RunResult
 from wakeful.contract.subagents import ChildResult, EndStatus, child_result_message, delegate_result
 from wakeful.contract.tasks import Task, TaskStarter, TaskStatus
 from wakeful.contract.tool_progress import ProgressStatus
@@ -25,6 +25,7 @@ from wakeful.contract.tools import ToolOutcome, ToolResult
 from wakeful.loop.calls import tool_calls
 from wakeful.loop.calls.batch import INLINE_LENGTH, RunningCall
 from wakeful.loop.calls.commit import finish_call
+from wakeful.loop.machine import revisions
 from wakeful.loop.machine.commands import SendSignal
 from wakeful.loop.machine.events import mail_arrived, refuse, run_start
 from wakeful.loop.machine.facts import Delivered, Submitted, ToolReturned, WorkFact
@@ -42,7 +43,7 @@ from wakeful.loop.step.steps import next_step
 from wakeful.loop.subagents import budgets, ledger, start, tasks
 from wakeful.loop.subagents.mail import keep_undelivered
 from wakeful.loop.thread import cancelling
-from wakeful.loop.thread.outcomes import accepted_ids, record_messages
+from wakeful.loop.thread.outcomes import is_accepted, record_messages
 from wakeful.loop.thread.submissions import for_this_run, read_queued, start_next_run
 from wakeful.loop.thread.waiting import no_room_for
 
@@ -112,15 +113,16 @@ def _on_delegate_ended(thread: Thread, call: RunningCall, child: ChildResult, *,
 def _on_task_ended(thread: Thread, task: Task, child: ChildResult, *, now: int) -> Advance:
     """Its one terminal event goes to the model, or, if the run is being cancelled, to the model of the next run."""
     is_cancelled_with_run = isinstance(thread.stage, Cancelling) and task.task_id in thread.in_flight
-    is_passive, starter = _starts_no_step(thread, task.task_id), thread.children.starter_of(task)
+    is_passive = _starts_no_step(thread, task.task_id)
     callers = [call for call in thread.batch.running if call.awaits == task.task_id] if thread.batch else []
     thread = _released(thread, task.task_id, child.spent if thread.has_started(task) else Spent())
+    starter = _starter_of(thread, task)
     moved = tasks.record_end(_with_receipt(thread, child) if is_cancelled_with_run else thread, task, child, now=now)
     for call in callers:
         receipt = ToolResult.success(call.call.name, tasks.cancel_receipt(task, child))
         moved = moved.then(finish_call, call, receipt)
     message = child_result_message(child)
-    is_short = len(message.text) <= INLINE_LENGTH
+    is_short = len(message.text) <= INLINE_LENGTH and not child.media
     source: Source = message if is_short else ids.source(ids.FromChild(child.work_id))
     moved = moved.then(_post, message, source, now=now, passive=is_passive, starter=starter)
     match moved.thread.stage:
@@ -134,6 +136,12 @@ def _on_task_ended(thread: Thread, task: Task, child: ChildResult, *, now: int) 
             return replace(moved, thread=cancelling.close_if_quiet(moved.thread))
         case _:
             return moved
+
+
+def _starter_of(thread: Thread, task: Task) -> TaskStarter | None:
+    """The run that started the task, with what it has left."""
+    starter = thread.children.starter_of(task)
+    return starter.charged(ledger.left(thread.current)) if starter and thread.has_started(task) else starter
 
 
 def _released(thread: Thread, work_id: str, spent: Spent) -> Thread:
@@ -175,9 +183,11 @@ def on_mail_received(thread: Thread, mail: AgentMessage | TaskEvent, *, now: int
         reason = f"the message of thread {mail.sender.thread_id!r} comes from another tenant"
         refused = refuse(thread, SIGNAL_DELIVER, reason, now=now)
         return refused.then(return_message, mail, RECIPIENT_OF_OTHER_TENANT)
+    if isinstance(mail, AgentMessage) and _has_left_tree(thread):
+        return return_message(thread, mail)
     message = mail_message(mail)
-    is_new = remembered_id(message.id) not in accepted_ids(thread)
-    if is_new and (problem := no_room_for(thread, (Submitted(message, message),))) is not None:
+    is_new = not is_accepted(thread, message.id)
+    if is_new and (problem := no_room_for(thread, (Submitted(message=message, source=message),))) is not None:
         refused = refuse(thread, SIGNAL_DELIVER, problem, now=now)
         return refused.then(return_message, mail) if isinstance(mail, AgentMessage) else refused
     return _accept_mail(thread, mail, message, now=now)
@@ -195,9 +205,9 @@ def _accept_mail(thread: Thread, mail: AgentMessage | TaskEvent, message: Messag
     is_short = len(message.text) <= INLINE_LENGTH
     source: Source = message if is_short else ids.source(ids.FromMail(mail.message_id))
     if isinstance(mail, AgentMessage):
-        return _post(thread, message, source, now=now)
+        return _post(thread, message, source, now=now, late=_wakes(thread, mail))
     task, passive = thread.children.find(mail.task_id), _starts_no_step(thread, mail.task_id)
-    starter = thread.children.starter_of(task) if task else None
+    starter = _starter_of(thread, task) if task else None
     return _post(thread, message, source, now=now, passive=passive, starter=starter)
 
 
@@ -208,6 +218,41 @@ def _is_of_other_tenant(thread: Thread, message: AgentMessage) -> bool:
 def _is_running(thread: Thread, event: TaskEvent) -> bool:
     task = thread.children.find(event.task_id)
     return task is not None and event.thread_id in (None, task.thread_id)
+
+
+def keeps_late_mail(thread: Thread, message: AgentMessage) -> bool:
+    """Whether a thread that has ended keeps a message, and is woken for it, instead of returning it."""
+    run = thread.run
+    is_pinned = run is None or run.resolved is None or run.revision < revisions.LATE_MESSAGES
+    return not is_pinned and not _has_left_tree(thread) and _wakes(thread, message)
+
+
+def _has_left_tree(thread: Thread) -> bool:
+    """Whether the thread is a sub-agent's that has reported its end, or is about to.
+
+    What mail would make it do, no budget of its tree would limit, no cancel reach and no receipt list.
+    """
+    run = thread.run
+    if not thread.identity.path or run is None or run.resolved is None or run.revision < revisions.ENDED_TAKE_NO_MAIL:
+        return False
+    return thread.parent is None or thread.is_ending
+
+
+def _wakes(thread: Thread, message: AgentMessage) -> bool:
+    """Whether a thread that ends is woken for a message.
+
+    Not within its own tree: a descendant that has not noticed the close, or a sibling in a tree that is cancelled,
+    would start it again. A parent only signals its child.
+    """
+    sender, identity = message.sender.thread_id, thread.identity
+    if sender == identity.parent_thread_id or ids.is_descendant(sender, identity.thread_id):
+        return False
+    match thread.stage:
+        case Cancelling() | Done(result=RunResult(termination=Cancelled())):
+            is_stopped = identity.parent_thread_id is not None
+        case _:
+            is_stopped = False
+    return thread.takes_late and not is_stopped
 
 
 def return_message(thread: Thread, message: AgentMessage, error: str = RECIPIENT_UNAVAILABLE) -> Advance:
@@ -238,13 +283,15 @@ def _post(
     *,
     now: int,
     passive: bool = False,
+    late: bool = False,
     starter: TaskStarter | None = None,
 ) -> Advance:
-    if remembered_id(message.id) in accepted_ids(thread):
+    if is_accepted(thread, message.id):
         return Advance(thread)
-    submitted = Submitted(message, source, internal=True, passive=passive)
+    submitted = Submitted(message=message, source=source, internal=True, passive=passive, late=late)
     if starter is not None:
-        submitted = replace(submitted, user=starter.user, metadata=starter.metadata)
+        authority = {name: value for name, value in starter if name != "run_id"}
+        submitted = submitted.model_copy(update=authority)
     thread = replace(thread, steering=(*thread.steering, submitted))
     thread = record_messages(thread, (submitted,), OutcomeStatus.STEERING)
     posted = Advance(thread, events=(mail_arrived(message),))
@@ -253,6 +300,8 @@ def _post(
             return posted.then(_resume_run).then(next_step, now=now)
         case Idle(closing=False) if not passive:
             return posted.then(start_next_run)
+        case Done():
+            return Advance(thread)  # the execution that wakes the thread emits the event
         case _:
             return posted  # the model reads it in its next step
 

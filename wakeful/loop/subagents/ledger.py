@@ -88,7 +88,10 @@ def release(ledger: Ledger, work_id: str, spent: Spent) -> Ledger:
     Its pending request for more, if there is one, stays: it means that the parent was asked and has yet to answer.
     """
     kept = tuple((id, allowance) for id, allowance in ledger.reserved if id != work_id)
-    return replace(ledger, reserved=kept, descendants=ledger.descendants.plus(spent))
+    agents = ledger.agents
+    if agents.requests:
+        agents = replace(agents, requests=tuple(each for each in agents.requests if each.work_id != work_id))
+    return replace(ledger, reserved=kept, descendants=ledger.descendants.plus(spent), agents=agents)
 
 
 def room_left(run: Run) -> dict[str, float]:
@@ -117,6 +120,11 @@ def reserved(run: Run) -> Spent:
     return total
 
 
+def left(run: Run) -> Budget:
+    """What is left of the run's own limits, for the runs that its tasks begin once it has ended."""
+    return run.budget.limit.model_copy(update=room_in(run, run.budget.limit))
+
+
 def limits_of(budget: Budget | None) -> dict[str, float]:
     """The limits that are set, without wall time."""
     amounts: dict[str, float | None] = {field: getattr(budget, field, None) for field in FIELDS}
@@ -131,7 +139,8 @@ def answer_request(request: BudgetRequest, answer: str, grant: BudgetGrant) -> S
 
 def refuse_request(request: BudgetRequest) -> SendSignal:
     """Tell a sub-agent that there is no more, because the run has ended."""
-    return answer_request(request, "ended", BudgetGrant(refused="its parent has ended"))
+    agents = 0 if request.agents else None
+    return answer_request(request, "ended", BudgetGrant(refused="its parent has ended", agents=agents))
 
 
 def part_of(amount: float, ways: int) -> float:

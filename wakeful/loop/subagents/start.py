@@ -6,20 +6,18 @@ from wakeful.contract.errors import InvalidValue, ToolError, ToolErrorKind
 from wakeful.contract.events import ActivitySnapshot, ChildStarted
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import TOOL_DELEGATE
-from wakeful.contract.permissions import Behavior
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import Adapter, Origin, RunMode
 from wakeful.contract.subagents import SubagentContext
 from wakeful.contract.tool_progress import ProgressStatus, progress_snapshot
-from wakeful.contract.tools import RuntimeKind, RuntimeTool
+from wakeful.contract.tools import RuntimeTool
 from wakeful.loop.calls.batch import ResumingCall, RunningCall, Startable
-from wakeful.loop.calls.commit import batch_of, move
+from wakeful.loop.calls.commit import move
+from wakeful.loop.machine import revisions
 from wakeful.loop.machine.commands import CancelChild, Command, StartChild
 from wakeful.loop.machine.stages import Cancelling, Done
 from wakeful.loop.machine.state import Advance, Thread
-from wakeful.loop.subagents import ledger
-
-STARTS_CHILDREN = (RuntimeKind.DELEGATE, RuntimeKind.SPAWN)
+from wakeful.loop.subagents import ledger, tree
 
 
 def prompt_of(call: ToolCall) -> str:
@@ -66,13 +64,15 @@ def start_subagent(
     """Start a sub-agent with one message and nothing else of its parent's conversation.
 
     Raises:
-        ToolError: the tree is too deep, or the prompt is too long.
+        ToolError: the tree is too deep or has too many agents, or the prompt is too long.
     """
     identity, limit, run = thread.identity, thread.agent.max_depth, thread.current
     path = (*identity.path, identity.thread_id)
     if len(path) > limit:
         raise ToolError(f"no sub-agent was started: a tree may have at most {limit} levels of them (max_depth)")
-    allowance = ledger.share(run, among=_about_to_start(thread))
+    if (problem := tree.problem(thread)) is not None:
+        raise ToolError(f"no sub-agent was started: {problem}")
+    allowance = ledger.share(run, among=max(1, tree.about_to_start(thread)))
     context = SubagentContext(
         path=path,
         work_id=work_id,
@@ -98,22 +98,17 @@ def start_subagent(
             # What gates forbid in a scheduled run, its sub-agents must not do either.
             run_mode=None if identity.run_mode is RunMode.FOREGROUND else identity.run_mode,
             adapter=None if identity.adapter is Adapter.INTERNAL else identity.adapter,
-            # A rule that allows would widen what the sub-agent's own policy asks about.
-            permissions=tuple(rule for rule in run.permissions if rule.behavior is not Behavior.ALLOW),
+            permissions=thread.passed_on,
             subagent=context,
-            live=run.is_live,
+            live=run.settings.live,
         )
     except InvalidValue as error:
         raise ToolError(f"no sub-agent was started: {error.fields[0]}") from error
     reserving = thread.with_budget(ledger.reserve(run.budget, work_id, allowance))
-    return Advance(reserving, (StartChild(work_id, request, task_name or agent_id),))
-
-
-def _about_to_start(thread: Thread) -> int:
-    """How many calls of the step start a sub-agent and have not done so yet, including this one."""
-    tools = [thread.tool(call.call.name) for call in batch_of(thread).startable]
-    kinds = [tool.runtime.kind for tool in tools if tool is not None and tool.runtime is not None]
-    return max(1, sum(kind in STARTS_CHILDREN for kind in kinds))
+    # A codec encrypts what a model writes, but not ids: a task's name must not be in one.
+    name = task_name if run.revision < revisions.TASK_NAMES_ARE_CONTENT else None
+    command = StartChild(work_id, request, name or agent_id, counted=tree.is_counted(thread))
+    return Advance(tree.counting_start(reserving), (command,))
 
 
 def assign_thread_id(thread: Thread, work_id: str, thread_id: str) -> Advance:

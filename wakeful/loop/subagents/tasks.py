@@ -7,6 +7,7 @@ from pydantic import JsonValue
 
 from wakeful.contract import ids
 from wakeful.contract.base import replace
+from wakeful.contract.budgets import Budget
 from wakeful.contract.errors import ToolError, ToolErrorKind
 from wakeful.contract.events import TaskChanged
 from wakeful.contract.limits import cut
@@ -17,10 +18,12 @@ from wakeful.contract.tasks import RESERVED_TASK_NAMES, Task, TaskContext, TaskS
 from wakeful.contract.tools import RuntimeTool, ToolDescriptor, ToolResult
 from wakeful.loop.calls.batch import ResumingCall, RunningCall, Startable
 from wakeful.loop.calls.commit import finish_call, move
+from wakeful.loop.machine import revisions
 from wakeful.loop.machine.commands import CancelChild, StartTask
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.subagents import start
 from wakeful.loop.thread import cancelling
+from wakeful.permissions.authority import narrowing
 
 MAX_RUNNING = 100
 """Tasks that a thread may have running at a time."""
@@ -105,6 +108,10 @@ def _record(thread: Thread, call: Startable, task: Task) -> Advance:
     counters = thread.counters.model_copy(update={"tasks": thread.counters.tasks + 1})
     identity, metadata = thread.identity, dict(thread.current.metadata)
     starter = TaskStarter(run_id=identity.run_id, user=identity.user, metadata=metadata)
+    if (run := thread.current).revision >= revisions.AUTHORITY_NARROWS:
+        rules, deadline = narrowing(run.authority, run.permissions), run.budget.deadline
+        limit = None if run.budget.limit == Budget() else run.budget.limit
+        starter = starter.model_copy(update={"permissions": rules, "budget": limit, "deadline": deadline})
     thread = replace(thread, children=thread.children.starting(task, starter), counters=counters)
     receipt: dict[str, JsonValue] = {"task_id": task.task_id, "status": task.status.value}
     if task.name is not None:

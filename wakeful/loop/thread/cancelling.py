@@ -97,13 +97,12 @@ def stop(thread: Thread, termination: Stopped, *, now: int) -> Advance:
     return stop_and_finish(thread, termination, now=now)
 
 
-def block(thread: Thread, reason: str, *, now: int) -> Advance:
-    """A gate blocked a call: stop the others that are running, and end the run when they have stopped."""
-    termination = Blocked(value=reason)
+def block(thread: Thread, termination: Blocked, *, now: int) -> Advance:
+    """A rule or a gate blocked a call: stop the others that are running, and end the run when they have stopped."""
     if not thread.in_flight:
         return finish(thread, termination, now=now)
     stage = Cancelling(thread.in_flight, batch=thread.batch, reason=None, termination=termination)
-    return Advance(thread.entering(stage), stop_commands(thread, thread.in_flight, reason))
+    return Advance(thread.entering(stage), stop_commands(thread, thread.in_flight, termination.value))
 
 
 def on_work_ended(thread: Thread, cancelling: Cancelling, fact: WorkFact, *, now: int) -> Advance:

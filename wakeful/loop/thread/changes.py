@@ -89,7 +89,8 @@ def _edit(thread: Thread, request: EditRequested, *, now: int) -> Advance:
         reason = _why_not(id, _statuses(thread).get(remembered_id(id)))
         return _with_outcomes(Advance(thread), request, {id: reason}, now=now)
     message = request.message.as_message(id)
-    edited = replace(before, message=message, source=source_of(message, ids.FromSubmit(thread.counters.submissions, 0)))
+    source = source_of(message, ids.FromSubmit(thread.counters.submissions, 0))
+    edited = before.model_copy(update={"message": message, "source": source})
     others = _mapping(thread, lambda later: None if later is before else later)
     if (problem := no_room_for(others, (edited,))) is not None:
         return _with_outcomes(Advance(thread), request, {id: problem}, now=now)
@@ -153,7 +154,8 @@ def _without(thread: Thread, revoked: tuple[Rule, ...]) -> Thread:
 
 
 def _why_no_rule(thread: Thread, tool: str) -> str:
-    of_run = thread.run.permissions if thread.run else thread.inherited_permissions
-    if any(rule.tool == tool for rule in of_run):
+    if any(rule.tool == tool for rule in thread.own_rules):
         return f"the rule for {tool!r} is of the run, and ends with it"
+    if any(rule.tool == tool for rule in (thread.run.authority if thread.run else thread.authority)):
+        return f"the rule for {tool!r} is an ancestor's, and holds in every run of this thread"
     return f"the thread has no rule for {tool!r}; an agent's own rules are changed where the agent is defined"

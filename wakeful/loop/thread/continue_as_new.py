@@ -26,6 +26,7 @@ from wakeful.loop.calls.batch import RunningCall
 from wakeful.loop.calls.tool_calls import call_command
 from wakeful.loop.machine.commands import Command
 from wakeful.loop.machine.facts import Submitted
+from wakeful.loop.machine.revisions import REVISION
 from wakeful.loop.machine.stages import (
     AwaitingBudget,
     AwaitingDecisions,
@@ -40,13 +41,13 @@ from wakeful.loop.machine.stages import (
     Resolving,
     RunningHooks,
 )
-from wakeful.loop.machine.state import REVISION, BeforeRun, Thread
+from wakeful.loop.machine.state import BeforeRun, Thread
 from wakeful.loop.step.hooks import hooks_command
 from wakeful.loop.step.steps import handoff_command, infer_command
 from wakeful.loop.subagents.mail import resend_command, send_command
 from wakeful.loop.thread.submissions import resolve_command
 
-FORMAT = 3
+FORMAT = 5
 """The format of snapshots. Raise it when a field of anything in a snapshot is added, changed or removed: an older
 release must not read a snapshot that has more than it knows, because it would drop that. A test compares the fields."""
 
@@ -112,7 +113,7 @@ def unpack(packed: dict[str, Any]) -> ThreadSnapshot:
     """
     if (found := packed["format"]) > FORMAT:
         raise NewerRelease("format", found, FORMAT)
-    snapshot = _SNAPSHOT.validate_python(packed | {"events": ()})
+    snapshot = _SNAPSHOT.validate_python(_with_settings(packed) | {"events": ()})
     run = snapshot.thread.run
     if run is not None and run.revision > REVISION:
         raise NewerRelease("revision", run.revision, REVISION)
@@ -122,6 +123,15 @@ def unpack(packed: dict[str, Any]) -> ThreadSnapshot:
         run = replace(run, before=_expanded(_BEFORE, packed["before"]))
     thread = replace(snapshot.thread, transcript=transcript, outcomes=outcomes, run=run)
     return replace(snapshot, thread=thread, events=_expanded(_EVENTS, packed["events"]))
+
+
+def _with_settings(packed: dict[str, Any]) -> dict[str, Any]:
+    """The snapshot with the settings of its run as one value, which are fields of the run in the first four formats."""
+    run = packed["thread"]["run"]
+    if run is None or "settings" in run:
+        return packed
+    settings = {"overrides": run["overrides"], "live": run.get("is_live", False)}
+    return packed | {"thread": packed["thread"] | {"run": run | {"settings": settings}}}
 
 
 def _compressed(kind: TypeAdapter[R], value: R) -> str:
@@ -175,4 +185,4 @@ def _for_next_execution(thread: Thread, archived: int, tail_bytes: int) -> Threa
 
 
 def _from_snapshot(submitted: Submitted) -> Submitted:
-    return replace(submitted, source=ids.source(ids.FromSnapshot(submitted.message.id)))
+    return submitted.model_copy(update={"source": ids.source(ids.FromSnapshot(submitted.message.id))})

@@ -9,12 +9,14 @@ from wakeful.contract.base import replace
 from wakeful.contract.events import AgentEvent, ToolCallCancel
 from wakeful.contract.hooks import LifecyclePhase
 from wakeful.contract.ids import is_task_message
+from wakeful.contract.messages import MediaBlock, Role
 from wakeful.contract.names import TOOL_INTERRUPTED
 from wakeful.contract.runs import RunResult, Termination, ThreadMode, ToolCallStatus, status_reason
 from wakeful.contract.subagents import child_result
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.calls.batch import FinishedCall, RunningCall
 from wakeful.loop.calls.commit import commit, finish_call, move
+from wakeful.loop.machine import revisions
 from wakeful.loop.machine.commands import CancelChild, CancelWork, Command, NotifyParent
 from wakeful.loop.machine.events import emit_state, end_step, record_fork_point, run_finish, run_start
 from wakeful.loop.machine.facts import Submitted
@@ -107,8 +109,9 @@ def on_last_hooks_returned(thread: Thread, ending: PendingEnd, *, now: int) -> A
 
 def _end_now(thread: Thread, termination: Termination, *, now: int, detail: str | None, then: AfterRun) -> Advance:
     run = thread.current
-    refusals = tuple(ledger.refuse_request(request) for request in run.budget.requests)
-    ended = thread.with_run(replace(run, held=(), budget=replace(run.budget, requests=())))
+    waiting, agents = (*run.budget.requests, *run.budget.agents.requests), replace(run.budget.agents, requests=())
+    refusals = tuple(map(ledger.refuse_request, waiting))
+    ended = thread.with_run(replace(run, held=(), budget=replace(run.budget, requests=(), agents=agents)))
     moved = replace(emit_state(ended), commands=refusals)
     for batch in run.held:
         moved = moved.then(refuse_decisions, batch, "the run has ended", now=now)
@@ -141,6 +144,7 @@ def make_result(thread: Thread, termination: Termination, *, detail: str | None,
             "steps": run.step.number,
             "usage": run.usage,
             "output": run.output,
+            "artifacts": _files_of_answer(thread),
             "receipt": run.receipt,
             "spent": ledger.spent_or_none(run),
         }
@@ -148,8 +152,9 @@ def make_result(thread: Thread, termination: Termination, *, detail: str | None,
 
 
 def unread_ids(thread: Thread) -> tuple[str, ...]:
-    """The messages that no run of this execution reads."""
-    return tuple(later.message.id for later in (*thread.steering, *thread.queued) if not later.passive)
+    """The messages that no run reads until something wakes the thread; late ones wake it themselves."""
+    waiting = (*thread.steering, *thread.queued)
+    return tuple(later.message.id for later in waiting if not (later.passive or later.late))
 
 
 def list_unread(thread: Thread) -> Advance:
@@ -216,6 +221,16 @@ def _notify_parent(thread: Thread, result: RunResult) -> Advance:
     return Advance(replace(thread, parent=None), (command,))
 
 
+def _files_of_answer(thread: Thread) -> tuple[MediaBlock, ...]:
+    """The files of the last message, if it is the run's answer: of a remote agent, the artifacts."""
+    if thread.current.revision < revisions.FILES_ARE_REPORTED:
+        return ()
+    last = next(reversed(thread.transcript.messages), None)
+    if last is None or last.role is not Role.ASSISTANT or last.metadata is None:
+        return ()
+    return last.media if last.metadata.run_id == thread.identity.run_id else ()
+
+
 def _after_run(thread: Thread, then: AfterRun, *, now: int) -> Advance:
     """The run is over: the thread ends, waits for the next message, or starts the next run."""
     assert isinstance(thread.stage, Done)
@@ -258,6 +273,7 @@ def _rolled_back(thread: Thread) -> Thread:
         requested_agent=before.requested_agent,
         agent_state=thread.agent_state.rolled_back(before.agent_state),
         permissions=before.permissions,
+        handed_over=before.handed_over,
         frontend_tools=thread.frontend_tools if before.frontend_tools is None else before.frontend_tools,
         transcript=transcript,
         context=context.rolled_back(thread.context, before.context, transcript.length),
@@ -272,7 +288,7 @@ def _mail_to_read_again(thread: Thread) -> tuple[Submitted, ...]:
     start = max(0, run.started_at_position.length - thread.transcript.before.length)
     read = [message for message in thread.transcript.messages[start:] if message.id in run.read_mail]
     return tuple(
-        Submitted(message, message, internal=True, passive=True)
+        Submitted(message=message, source=message, internal=True, passive=True)
         for message in read
         if not any(is_task_message(message.id, task_thread_id) for task_thread_id in own)
     )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from wakeful.contract.carryover import Carryover, Counters
+from wakeful.contract.carryover import AgentRules, Carryover, Counters
 from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity
@@ -27,6 +27,8 @@ class ForkPoint:
     """The agent that answers from there on."""
     agent_state: AgentState
     permissions: tuple[Rule, ...]
+    authority: tuple[Rule, ...]
+    handed_over: tuple[AgentRules, ...]
     run_permissions: tuple[Rule, ...]
     run_metadata: Mapping[str, JsonValue]
     identity: RunIdentity
@@ -43,6 +45,8 @@ class ForkPoint:
             counters=self.counters,
             agent_id=self.agent_id,
             permissions=self.permissions,
+            authority=self.authority,
+            handed_over=self.handed_over,
             run_permissions=self.run_permissions,
             run_user=self.identity.user,
             run_metadata=dict(self.run_metadata),

@@ -5,33 +5,18 @@ changes name what can be decided or changed once, so a forgotten one is at most 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from wakeful.contract.applied_decisions import REASON_LENGTH, AppliedDecision
 from wakeful.contract.base import replace
 from wakeful.contract.decisions import Decision
 from wakeful.contract.errors import other_tenant_reason
 from wakeful.contract.limits import cut
 from wakeful.contract.names import SIGNAL_DECIDE, SIGNAL_SUBMIT
-from wakeful.contract.outcomes import (
-    ACTOR_LENGTH,
-    REASON_LENGTH,
-    AppliedDecision,
-    Outcome,
-    OutcomeStatus,
-    remembered_id,
-)
+from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
+from wakeful.contract.remembered_outcomes import remembered
 from wakeful.loop.machine.events import refuse
 from wakeful.loop.machine.facts import Submitted
 from wakeful.loop.machine.state import Advance, Thread
-
-REMEMBERED_OUTCOMES = 1000
-OUTCOMES_BYTES = 100_000
-"""How many outcomes of accepted messages a thread remembers, and how many others, and the size of each; the oldest are
-dropped. A thread may live for years."""
-
-_OVERHEAD = 60
-_DECIDED_OVERHEAD = 60
-"""Bytes of an outcome's JSON besides its texts, and of what it says of a decision."""
 
 
 def record(thread: Thread, outcomes: Iterable[Outcome]) -> Thread:
@@ -39,30 +24,30 @@ def record(thread: Thread, outcomes: Iterable[Outcome]) -> Thread:
     new = tuple(outcomes)
     if not new:
         return thread
-    by_id: dict[str, list[Outcome]] = {}
-    for outcome in new:
-        by_id.setdefault(outcome.id, []).append(outcome)
-    others = [known for known in thread.outcomes if not any(_is_same(known, it) for it in by_id.get(known.id, ()))]
-    return replace(thread, outcomes=newest((*others, *new)))
+    return replace(thread, outcomes=remembered(thread.outcomes).with_newest(new))
 
 
 def record_messages(thread: Thread, messages: Iterable[Submitted], status: OutcomeStatus, *, run: int = 0) -> Thread:
     """The thread with this outcome of accepted messages."""
-    known = {outcome.id: outcome.repeats for outcome in thread.outcomes if outcome.is_accepted_message}
-    ids = (remembered_id(submitted.message.id) for submitted in messages)
-    return record(thread, (Outcome(id=id, status=status, run=run, repeats=known.get(id, 0)) for id in ids))
+    known = remembered(thread.outcomes)
+    ids = [remembered_id(submitted.message.id) for submitted in messages]
+    repeats = {id: it.repeats for id in ids for it in known.of(id) if it.is_accepted_message}
+    return record(thread, (Outcome(id=id, status=status, run=run, repeats=repeats.get(id, 0)) for id in ids))
 
 
-def accepted_ids(thread: Thread) -> frozenset[str]:
-    """The ids of messages that would be repeats, as they are remembered."""
-    return frozenset(outcome.id for outcome in thread.outcomes if outcome.is_accepted_message)
+def is_accepted(thread: Thread, message_id: str) -> bool:
+    """Whether a message with this id would be a repeat."""
+    known = remembered(thread.outcomes).of(remembered_id(message_id))
+    return any(outcome.is_accepted_message for outcome in known)
 
 
 def count_repeats(thread: Thread, ids: Iterable[str]) -> Thread:
     """The thread after messages were sent again; a repeat has no other effect."""
-    repeated = frozenset(map(remembered_id, ids))
-    known = (outcome for outcome in thread.outcomes if outcome.id in repeated and outcome.is_accepted_message)
-    return record(thread, map(_repeated, known))
+    sent, outcomes = frozenset(map(remembered_id, ids)), remembered(thread.outcomes)
+    found = [outcome for id in sent for outcome in outcomes.of(id) if outcome.is_accepted_message]
+    if len(found) > 1:
+        found = [outcome for outcome in outcomes if outcome.id in sent and outcome.is_accepted_message]
+    return record(thread, map(_repeated, found))
 
 
 def tenant_problem(thread: Thread, tenant: str | None, sent: str) -> str | None:
@@ -72,11 +57,11 @@ def tenant_problem(thread: Thread, tenant: str | None, sent: str) -> str | None:
 
 def refuse_messages(thread: Thread, ids: Iterable[str], reason: str, *, now: int) -> Advance:
     """Refuse a submission; what became of a message that was accepted before does not change."""
-    accepted, sent = accepted_ids(thread), tuple(dict.fromkeys(map(remembered_id, ids)))
+    sent = tuple(dict.fromkeys(map(remembered_id, ids)))
     refused = [
         Outcome(id=id, status=OutcomeStatus.REFUSED, reason=cut(reason, REASON_LENGTH))
         for id in sent
-        if id not in accepted
+        if not is_accepted(thread, id)
     ]
     return refuse(count_repeats(record(thread, refused), sent), SIGNAL_SUBMIT, reason, now=now)
 
@@ -89,11 +74,14 @@ def refuse_decisions(
     Args:
         decided: the earlier decision on a call of the batch, if that is the reason.
     """
-    applied = [outcome for outcome in thread.outcomes if outcome.status is OutcomeStatus.APPLIED]
+    known = remembered(thread.outcomes)
     new = (
         decision
         for decision in batch
-        if not any(_is_of(outcome, decision.decision_id, decision.target) for outcome in applied)
+        if not any(
+            outcome.status is OutcomeStatus.APPLIED and _is_of(outcome, decision.decision_id, decision.target)
+            for outcome in known.of(remembered_id(decision.decision_id or ""))
+        )
     )
     refused = _of_decisions(thread, new, OutcomeStatus.REFUSED, reason=cut(reason, REASON_LENGTH), decided=decided)
     return refuse(record(thread, refused), SIGNAL_DECIDE, reason, now=now)
@@ -103,20 +91,20 @@ def record_held(thread: Thread, batch: tuple[Decision, ...]) -> Thread:
     """The thread with a batch that waits for its calls."""
     new = (decision for decision in batch if not was_applied(thread, decision, decision.target))
     held = _of_decisions(thread, new, OutcomeStatus.HELD)
-    return record(thread, (outcome for outcome in held if outcome not in thread.outcomes))
+    known = remembered(thread.outcomes)
+    return record(thread, [outcome for outcome in held if outcome not in known.of(outcome.id)])
 
 
-def record_applied(thread: Thread, decision: Decision, *calls: str, now: int) -> Thread:
+def record_applied(thread: Thread, applied: AppliedDecision, *calls: str) -> Thread:
     """The thread with a decision applied to a call, which has these ids. One that has no id is recorded without."""
-    actor = None if decision.actor is None else cut(decision.actor, ACTOR_LENGTH)
-    applied = Outcome(
-        id=remembered_id(decision.decision_id or ""),
+    outcome = Outcome(
+        id=remembered_id(applied.decision_id),
         status=OutcomeStatus.APPLIED,
         calls=tuple(map(remembered_id, calls)),
         run=thread.current.number,
-        decided=AppliedDecision(action=decision.action, actor=actor, at=now),
+        decided=applied.as_remembered,
     )
-    return record(thread, (applied,))
+    return record(thread, (outcome,))
 
 
 def record_repeated(thread: Thread, decision: Decision, *calls: str) -> Thread:
@@ -166,12 +154,18 @@ def count_repeated_changes(
 
 def was_applied(thread: Thread, decision: Decision, *calls: str) -> bool:
     """Whether the newest run has applied the same decision id to the call with one of these ids."""
-    return any(_is_applied(thread, outcome, decision.decision_id, *calls) for outcome in thread.outcomes)
+    known = remembered(thread.outcomes).of(remembered_id(decision.decision_id or ""))
+    return any(_is_applied(thread, outcome, decision.decision_id, *calls) for outcome in known)
+
+
+def has_decided(thread: Thread, *calls: str) -> bool:
+    """Whether the thread remembers a decision on the call with one of these ids."""
+    return remembered(thread.outcomes).has_decided(map(remembered_id, calls))
 
 
 def without_unread(thread: Thread) -> Thread:
-    """A thread that has ended: no run reads what is queued. Mail is kept for the execution that wakes the thread."""
-    unread = [later for later in (*thread.queued, *thread.steering) if not later.internal]
+    """A thread that has ended: no run reads what is queued. Mail and what came late wait for the next execution."""
+    unread = [later for later in (*thread.queued, *thread.steering) if not (later.internal or later.late)]
     waiting = {outcome.id for outcome in thread.outcomes if outcome.status is not OutcomeStatus.UNREAD}
     new = [later for later in unread if remembered_id(later.message.id) in waiting]
     return record_messages(thread, new, OutcomeStatus.UNREAD)
@@ -224,44 +218,3 @@ def _of_decisions(
 
 def _repeated(outcome: Outcome) -> Outcome:
     return outcome.model_copy(update={"repeats": outcome.repeats + 1})
-
-
-def _is_same(one: Outcome, other: Outcome) -> bool:
-    """Whether both are of the same message, or of the same decision or change for the same call or subject."""
-    if one.subject != other.subject:
-        return False
-    if not one.calls or not other.calls:
-        return not one.calls and not other.calls
-    return not set(one.calls).isdisjoint(other.calls)
-
-
-def newest(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
-    """As many of the newest as a thread remembers, of accepted messages and of everything else."""
-    room = {True: _Room(), False: _Room()}
-    kept = [outcome for outcome in reversed(outcomes) if room[outcome.is_accepted_message].has_room_for(outcome)]
-    return outcomes if len(kept) == len(outcomes) else tuple(reversed(kept))
-
-
-@dataclass(slots=True)
-class _Room:
-    """What is left for the outcomes of a kind, from the newest to the oldest."""
-
-    number: int = REMEMBERED_OUTCOMES
-    size: int = OUTCOMES_BYTES
-
-    def has_room_for(self, outcome: Outcome) -> bool:
-        if self.number <= 0 or self.size < 0:
-            return False
-        self.number -= 1
-        self.size -= _size(outcome)
-        return self.size >= 0
-
-
-def _size(outcome: Outcome) -> int:
-    texts = (outcome.id, outcome.reason, outcome.subject, *outcome.calls)
-    size = _OVERHEAD + sum(map(_bytes, texts))
-    return size if outcome.decided is None else size + _DECIDED_OVERHEAD + _bytes(outcome.decided.actor or "")
-
-
-def _bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))

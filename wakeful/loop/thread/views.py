@@ -16,12 +16,14 @@ from wakeful.contract.mail import UndeliveredMessage
 from wakeful.contract.messages import Message, MessageMetadata
 from wakeful.contract.outcomes import OutcomeStatus
 from wakeful.contract.runs import Usage
+from wakeful.contract.settings import part_of
 from wakeful.contract.transcript import assistant_message, tool_message
 from wakeful.contract.views import (
     ASKING_PARENT,
     CALLING,
     CALLING_REMOTE,
     HELD_OPEN,
+    DecidedCall,
     PendingView,
     PermissionsView,
     QueuedMessage,
@@ -32,7 +34,6 @@ from wakeful.contract.views import (
     WaitingFor,
 )
 from wakeful.loop.calls.batch import Call, FinishedCall, RunningCall, SuspendedCall
-from wakeful.loop.machine.facts import Submitted
 from wakeful.loop.machine.stages import (
     AwaitingBudget,
     AwaitingDecisions,
@@ -49,14 +50,17 @@ from wakeful.loop.machine.stages import (
 )
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.step.steps import infer_command
-from wakeful.loop.subagents import ledger
-from wakeful.permissions.rules import overlaid
+from wakeful.loop.subagents import ledger, tree
+from wakeful.permissions.rules import idle_rules, overlaid
 
 CONTENT_LENGTH = 500
 """Characters of an undelivered message that a status shows: many clients query it, often."""
 
 TICKETS_BYTES = 600_000
 """Bytes of the tickets that a status shows whole."""
+
+SHOWN_DECISIONS = 20
+"""Decisions that a status shows."""
 
 LISTED_BYTES = 8_000
 LISTED_CALL_BYTES = 2_000
@@ -75,6 +79,7 @@ def status_view(thread: Thread) -> StatusView:
         steps=run.step.number if run else 0,
         usage=run.usage if run else Usage(),
         calls=_call_views(thread.batch.calls if thread.batch else ()),
+        decisions=_decisions(thread),
         queued=len(thread.queued) + len(thread.steering),
         runs=thread.counters.runs,
         refusals=thread.refusals,
@@ -85,7 +90,29 @@ def status_view(thread: Thread) -> StatusView:
         spent=ledger.spent(run) if run else Spent(),
         budget=None if limit == Budget() else limit,
         metadata=dict(run.metadata) if run else {},
+        no_more_agents=tree.refusal(thread),
+        idle_rules=idle_rules(run.resolved.idle_rules, thread.offered_frontend_tools) if run and run.resolved else (),
     )
+
+
+def _decisions(thread: Thread) -> tuple[DecidedCall, ...]:
+    """Those about calls of the current step, and those that the messages of the run have, as far as it has them."""
+    names: dict[str, str] = {}
+    found: list[DecidedCall] = []
+    of_run = takewhile(lambda message: _is_of_run(message, thread), reversed(thread.transcript.messages))
+    for message in reversed(tuple(of_run)):
+        names |= {call.id: call.name for call in message.tool_calls}
+        id = message.tool_call_id or ""
+        found += (DecidedCall(call_id=id, tool_name=names.get(id, ""), decision=each) for each in message.decisions)
+    for call in thread.batch.calls if thread.batch else ():
+        of_call = thread.batch.decisions_of(call.call.id) if thread.batch else ()
+        found += (DecidedCall(call_id=call.call.id, tool_name=call.call.name, decision=each) for each in of_call)
+    return tuple(sorted(found, key=lambda each: each.decision.at)[-SHOWN_DECISIONS:])
+
+
+def _is_of_run(message: Message, thread: Thread) -> bool:
+    """Whether it is a message of the newest run; what the run has read in between has no metadata."""
+    return message.metadata is None or message.metadata.run_id == thread.identity.run_id
 
 
 def _call_views(calls: tuple[Call, ...]) -> tuple[ToolCallView, ...]:
@@ -93,6 +120,8 @@ def _call_views(calls: tuple[Call, ...]) -> tuple[ToolCallView, ...]:
     room, views = TICKETS_BYTES, []
     for call in calls:
         view = _call_view(call)
+        if isinstance(call, SuspendedCall) and call.gated:
+            view = view.model_copy(update={"gated": True})
         if view.ticket is not None:
             room -= json_bytes(view.ticket)
             view = view if room >= 0 else view.model_copy(update={"ticket": _cut_ticket(view.ticket)})
@@ -172,8 +201,13 @@ def carryover(thread: Thread) -> Carryover:
         task_starters=thread.children.starters,
         undelivered=(*thread.mail.undelivered, *resending),
         mail=tuple(later.message for later in thread.steering if later.internal),
-        unread=tuple(map(_unread, (later for later in (*thread.steering, *thread.queued) if not later.internal))),
+        late_mail=any(later.internal and later.late for later in thread.steering),
+        unread=tuple(
+            part_of(later, UnreadMessage) for later in (*thread.steering, *thread.queued) if not later.internal
+        ),
         permissions=thread.permissions,
+        authority=thread.authority,
+        handed_over=thread.handed_on,
         state=dict(thread.agent_state.thread),
         state_revision=thread.agent_state.for_next_run().revision,
         outcomes=thread.outcomes,
@@ -184,6 +218,7 @@ def carryover(thread: Thread) -> Carryover:
         expire_after=thread.expire_after,
         priority=thread.own_priority,
         tenant=thread.identity.tenant,
+        agents=thread.run.budget.agents.started if thread.run else thread.inherited_agents,
     ).fitting()
 
 
@@ -194,7 +229,7 @@ def queued_messages(thread: Thread) -> tuple[QueuedMessage, ...]:
     return tuple(
         QueuedMessage(
             message=later.message,
-            status=OutcomeStatus.UNREAD if has_ended and not later.internal else status,
+            status=OutcomeStatus.UNREAD if has_ended and not (later.internal or later.late) else status,
             agent_id=later.agent_id,
             mail=later.internal,
         )
@@ -207,27 +242,15 @@ def permissions_view(thread: Thread) -> PermissionsView:
     """The rules of the agent, as it was resolved last, of the thread and of the run."""
     run = thread.run
     policy = overlaid(run.resolved.permissions if run and run.resolved else None, ())
-    of_run = run.permissions if run else thread.inherited_permissions
-    scopes = ((RuleScope.AGENT, policy.rules), (RuleScope.THREAD, thread.permissions), (RuleScope.RUN, of_run))
+    ancestors = run.authority if run else thread.authority
+    scopes = (
+        (RuleScope.AGENT, policy.rules),
+        (RuleScope.THREAD, thread.permissions),
+        (RuleScope.RUN, thread.own_rules),
+        (RuleScope.ANCESTOR, ancestors),
+    )
     rules = tuple(ScopedRule(rule=rule, scope=scope) for scope, rules in scopes for rule in rules)
     return PermissionsView(default_behavior=policy.default_behavior, rules=rules)
-
-
-def _unread(later: Submitted) -> UnreadMessage:
-    return UnreadMessage(
-        message=later.message,
-        group=later.group,
-        agent_id=later.agent_id,
-        overrides=later.overrides,
-        permissions=later.permissions,
-        budget=later.budget,
-        frontend_tools=later.frontend_tools,
-        live=later.live,
-        user=later.user,
-        metadata=dict(later.metadata),
-        run_mode=later.run_mode,
-        adapter=later.adapter,
-    )
 
 
 def doing(thread: Thread) -> str:
@@ -239,8 +262,10 @@ def doing(thread: Thread) -> str:
             return f"{CALLING_REMOTE} {thread.agent.agent_id} at {thread.agent.endpoint.service}"
         case Inferring() as stage:
             return f"{CALLING} {infer_command(thread, stage).model}"
+        case CallingTools(batch=batch) if not batch.running and tree.is_asking(thread):
+            return f"{ASKING_PARENT} for more agents"
         case CallingTools(batch=batch):
-            return f"running {', '.join(call.call.name for call in batch.running)}"
+            return f"running {', '.join(call.call.name for call in batch.running or batch.startable)}"
         case AwaitingDecisions(batch=batch):
             return f"waiting for a decision on {', '.join(call.call.name for call in batch.suspended)}"
         case AwaitingTasks() if thread.children.running:
@@ -277,5 +302,6 @@ def visible_messages(thread: Thread) -> tuple[Message, ...]:
     for call in takewhile(lambda call: isinstance(call, FinishedCall), thread.batch.calls):
         assert isinstance(call, FinishedCall)
         id = ids.message_id(run_id, thread.transcript.length + len(staged) + 1)
-        staged.append(tool_message(call.call.id, call.result, id=id, metadata=metadata))
+        decisions = thread.batch.decisions_of(call.call.id)
+        staged.append(tool_message(call.call.id, call.result, id=id, metadata=metadata, decisions=decisions))
     return (*thread.transcript.messages, *staged)

@@ -1,0 +1,44 @@
+"""What narrows a run from outside: the rules of its ancestors, of agents that handed it off, and of its request.
+
+Authority only narrows. A rule that allows is an exception for the person who writes it: it holds beside the rules of
+the same agent or the same request, and voids none of an ancestor's. So only rules that deny or ask are passed on.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.carryover import AgentRules
+from wakeful.contract.permissions import Behavior, Rule
+from wakeful.permissions.rules import merged
+
+
+def narrowing(*groups: Iterable[Rule]) -> tuple[Rule, ...]:
+    """The rules that deny or ask, one for each `tool` text: one that denies wins."""
+    strict: dict[str, Rule] = {}
+    for rule in (rule for group in groups for rule in group if rule.behavior is not Behavior.ALLOW):
+        if rule.tool not in strict or rule.behavior is Behavior.DENY:
+            strict[rule.tool] = rule
+    return tuple(strict.values())
+
+
+def policy_rules(agent: ResolvedAgent | None) -> tuple[Rule, ...]:
+    """The rules of an agent's own policy; its default is for its own tools alone."""
+    return agent.permissions.rules if agent is not None and agent.permissions is not None else ()
+
+
+def questions(*groups: Sequence[Rule]) -> tuple[tuple[Rule, ...], ...]:
+    """The groups that ask, each with its exceptions: what one of them asks about, no other rule allows."""
+    asking = (tuple(rule for rule in merged(group) if rule.behavior is not Behavior.DENY) for group in groups)
+    return tuple(group for group in asking if any(rule.behavior is Behavior.ASK for rule in group))
+
+
+def handing_on(before: tuple[AgentRules, ...], agent: ResolvedAgent) -> tuple[AgentRules, ...]:
+    """What the agents deny or ask about that have handed a thread off, when this one hands it off, too."""
+    rules = narrowing(policy_rules(agent))
+    others = tuple(each for each in before if each.agent_id != agent.agent_id)
+    return (*others, AgentRules(agent_id=agent.agent_id, rules=rules)) if rules else others
+
+
+def binding_on(agent_id: str, handed_over: tuple[AgentRules, ...]) -> tuple[Rule, ...]:
+    """What the others deny or ask about that have handed the thread off. An agent's own rules have their exceptions."""
+    return narrowing(*(each.rules for each in handed_over if each.agent_id != agent_id))
