@@ -264,8 +264,8 @@ def test_what_a_model_wrote_cannot_move_the_cursor() -> None:
     )
     assert inbox_lines([pending]) == [
         "AGE  DEADLINE  THREAD    AGENT  CALL",
-        '1m   in 1h00m  root > t  a      pay(to="\\u202ebob\\x9b2K")',
-        "      Pay?\\x1b[1A really",
+        '1m   in 1h00m  root > t  a      pay(to="\\u202ebob\\u009b2K")',
+        "      Pay?\\u001b[1A really",
         "      wakeful approve t/c",
         "      wakeful deny t/c",
     ]

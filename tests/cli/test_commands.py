@@ -27,7 +27,7 @@ from wakeful.contract.runs import NaturalEnd, RunResult
 
 ALL = [
     *("demo", "dev", "worker", "a2a", "run", "chat", "send", "queue", "edit", "withdraw"),
-    *("inbox", "approve", "deny", "decide", "permissions", "revoke", "status", "show", "watch"),
+    *("inbox", "approve", "deny", "decide", "decisions", "permissions", "revoke", "status", "show", "watch"),
     *("tree", "why", "fork", "rewind", "diff", "schedule", "cancel", "close", "delete", "undelivered", "replay"),
 ]
 
@@ -173,7 +173,9 @@ async def test_a_suspended_run_is_shown_decided_and_read(client: Client, address
     decided = await wakeful("decide", thread_id, "1-1", "resume", *answer, address=address)
     assert (decided.code, decided.out) == (0, f'approved  {thread_id}/1-1: approve(what="launch")\n')
     await client.result(thread_id)
-    assert (await wakeful("show", thread_id, address=address)).out.splitlines() == [
+    lines = (await wakeful("show", thread_id, address=address)).out.splitlines()
+    assert re.fullmatch(r"tool 1-1 .* UTC  approved by .*@.* \(CLI\): fine", lines.pop(2))
+    assert lines == [
         "user: approve",
         'assistant, step 1: → approve(what="launch")',
         'tool 1-1: {"did":"launch","said":{"ok":true},"reason":"fine"}',

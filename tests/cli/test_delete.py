@@ -9,7 +9,7 @@ def test_the_plan_names_descendants_archives_and_stores() -> None:
     threads = ("t", *(f"t/a\x1b-{number:02}" for number in range(22)))
     executions = {ExecutionKey(id, "r1"): id == "t" for id in (*threads, "t/archive/1-d")}
     lines = plan_lines("t", Belongings(threads, ("t/archive/1-d",), executions), profiles=True)
-    assert lines[:2] == ["thread t will be deleted: 24 executions, 1 of them open", r"  with       t/a\x1b-00"]
+    assert lines[:2] == ["thread t will be deleted: 24 executions, 1 of them open", r"  with       t/a\u001b-00"]
     assert lines[21:] == [
         "  with       2 more sub-agents and tasks",
         "  with       1 archive",

@@ -57,6 +57,7 @@ CASES = {
     "approve": Case("{}/1-1", "approved  {}/1-1"),
     "deny": Case("{}/1-1", "denied    {}/1-1"),
     "decide": Case("{} 1-1 cancel", "denied    {}/1-1"),
+    "decisions": Case("--thread {}", "approved", RULED),
     "list": Case("--closed", "{}", ENDED, code=0),
     "status": Case("{}", "waiting for a decision on approve"),
     "show": Case("{}", "hello, hi", ENDED),

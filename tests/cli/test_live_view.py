@@ -9,9 +9,9 @@ from pydantic import JsonValue
 from tests.loop.driving import call_resumed
 from wakeful.cli.terminal.call_lines import progress_text
 from wakeful.cli.terminal.colours import PLAIN
+from wakeful.cli.terminal.guarded_stream import readable
 from wakeful.cli.terminal.live_view import LiveView
 from wakeful.cli.terminal.screen import Screen, display_width, truncated
-from wakeful.cli.terminal.text import readable
 from wakeful.contract.events import (
     ActivitySnapshot,
     AgentEvent,
@@ -201,8 +201,8 @@ def test_long_text_is_wrapped_between_words_and_written_once(screen: Emulated) -
 
 def test_a_model_cannot_move_the_cursor_or_hide_what_it_says(screen: Emulated) -> None:
     screen.show(TextDelta(delta="a\x1b[2Jb\u202ec\r\nd\u00a0e 👩\u200d💻"))
-    assert screen.out.getvalue() == "a\\x1b[2Jb\\u202ec\nd\u00a0e 👩\u200d💻"
-    assert readable("\x07") == "\\x07"
+    assert screen.out.getvalue() == "a\\u001b[2Jb\\u202ec\nd\u00a0e 👩\u200d💻"
+    assert readable("\x07") == "\\u0007"
 
 
 def test_without_redrawing_every_event_is_a_line() -> None:

@@ -47,7 +47,7 @@ def test_a_message_is_shown_as_it_was_typed() -> None:
         Message(id="m3", role=Role.USER, content=(TextBlock(text="psst"),), visibility=Visibility.INTERNAL),
     ]
     lines = [line for message in received for line in event_lines(MessageReceived(message=message))]
-    assert lines == ["> One", r"> Two\x1b[2J", "> [image]"]
+    assert lines == ["> One", r"> Two\u001b[2J", "> [image]"]
 
 
 def test_the_end_of_a_run_is_shown_with_the_reason_that_was_given() -> None:

@@ -63,7 +63,7 @@ def test_tasks_are_named_before_and_after() -> None:
         "thread t goes back to its first model call",
         "  undone     step 1, 1 message",
         "  cancelled  t/a-1",
-        r"  cancelled  t/b\x1b-2",
+        r"  cancelled  t/b\u001b-2",
         SIDE_EFFECTS,
     ]
     assert plan_lines(RewindPlan("t", 2, place, (), 0, (), ("r",)))[1] == (

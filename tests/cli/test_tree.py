@@ -101,7 +101,7 @@ def test_a_tree_is_drawn_with_a_line_a_node_and_the_commands_that_answer_it() ->
         "├─ ‖ waiting  researcher              1 step    900 tokens               waits for a decision on pay, for 1m",
         "│  │     wakeful approve t/researcher-1/call_2_1",
         "│  └─ ✓ done  reader                 0 steps      0 tokens",
-        "├─ ✗ error  writer · task-1 (draft)  0 steps      0 tokens               no such \\x1b[1Amodel",
+        "├─ ✗ error  writer · task-1 (draft)  0 steps      0 tokens               no such \\u001b[1Amodel",
         "├─ ? waiting  lost · task-2                                              no worker",
         "└─ ▶ running  tool · task-3                                              copy it",
         "6 in all: 2 running, 2 waiting, 1 done, 1 error · 3 steps · 2,104 tokens · cost 0.0121"
@@ -329,7 +329,7 @@ def test_the_end_of_a_run_has_what_its_tree_spent_and_which_sub_agents_were_stop
     ("text", "line"),
     [
         ('<agent-message from="writer" thread_id="t/1" name="a &gt; b">\nDone.\n</agent-message>', "← writer: Done."),
-        ('<agent-message from="writer" thread_id="t/1">\nOne,\ntwo\x1b[2J', "← writer: One, two\\x1b[2J"),
+        ('<agent-message from="writer" thread_id="t/1">\nOne,\ntwo\x1b[2J', "← writer: One, two\\u001b[2J"),
         (
             '<background-task-event kind="failed" task_id="bg_1">\n{"error":"no"}\n</background-task-event>',
             '← bg_1: {"error":"no"}',

@@ -119,5 +119,7 @@ async def test_status_says_that_what_was_sent_waits_for_a_worker(
         lines = (await wakeful("status", thread_id, address=address)).out.splitlines()
         (worker,) = [line for line in lines if line.startswith("worker ")]
         assert re.fullmatch(r"worker   none has handled what arrived .* ago \(.*\): wakeful why " + thread_id, worker)
-        assert [line for line in lines if line != worker] == handled.splitlines()
+        (sent,) = [line for line in lines if line.startswith("sent ")]
+        assert re.fullmatch(r"sent     a message by .*, sent .* ago \(.*\): no worker has handled it yet", sent)
+        assert [line for line in lines if line not in (worker, sent)] == handled.splitlines()
         await client.handle(thread_id).terminate()

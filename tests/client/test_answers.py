@@ -161,6 +161,7 @@ def test_the_finder_knows_when_the_thread_has_the_message() -> None:
 
 ENDS: list[tuple[Termination, type[NotAnswered], str]] = [
     (Errored(value="no key"), RunFailed, "the run failed: no key"),
+    (Errored(value="no number", code="invalid_output"), OutputMismatch, "the run failed: no number"),
     (Cancelled(), RunCancelled, "the run was cancelled: enough"),
     (Blocked(value="not today"), RunBlocked, "the run was blocked: not today"),
     (Stopped(value=StopDetail(code="budget", detail="spent")), RunStopped, r"the run was stopped \(budget\): spent"),

@@ -320,7 +320,7 @@ async def test_a_decision_that_the_thread_no_longer_knows_is_answered_so(
     monkeypatch.setattr(confirming, "query", forgotten)
     await client.start("parallel", "two approvals", thread_id=thread_id)
     await until_status(client, thread_id, RunStatus.WAITING)
-    with pytest.raises(NoAnswer, match=r"no longer knows what became of it \(decision id 'd1'\)"):
+    with pytest.raises(NoAnswer, match=r"does not know what became of the decision \(decision id 'd1'\)"):
         await client.decide(thread_id, "1-1", "resume", decision_id="d1", confirm=True)
     await client.handle(thread_id).terminate()
 
@@ -391,7 +391,7 @@ async def test_an_inbox_lists_runs_whose_namespace_lacks_the_attribute_of_pendin
         assert (await client.result(thread_id)).status_reason == "natural"
 
 
-async def test_a_look_at_the_inbox_is_one_call_however_many_runs_wait(temporal: TemporalClient) -> None:
+async def test_a_look_at_the_inbox_is_two_calls_however_many_runs_wait(temporal: TemporalClient) -> None:
     namespace = await empty_namespace(temporal)
     async with running_worker(namespace, registry):
         for number in range(5):
@@ -399,7 +399,7 @@ async def test_a_look_at_the_inbox_is_one_call_however_many_runs_wait(temporal: 
         await listed(Client(namespace), None, lambda found: len(found) == 10)
         counted, calls = counting_client(namespace)
         found = [entry async for entry in Client(counted).inbox()]
-        assert calls == {"list_workflow_executions": 1}
+        assert calls == {"list_workflow_executions": 1, "describe_task_queue": 1}
         whole = [pending for number in range(5) for pending in pending_of(await Client(namespace).status(f"t{number}"))]
         assert sorted(map(_without_age, found)) == sorted(map(_without_age, whole))
 

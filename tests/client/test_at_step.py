@@ -13,6 +13,7 @@ from tests.support.waiting import until, until_status
 from wakeful.client.client import Client
 from wakeful.contract.agents import HistoryBudget
 from wakeful.contract.errors import CallerError
+from wakeful.contract.messages import Role
 from wakeful.contract.runs import RunStatus
 from wakeful.worker import WorkerSettings, running_worker
 
@@ -33,6 +34,8 @@ async def test_a_thread_is_read_as_it_was_at_each_step(temporal: TemporalClient,
         messages, newest = await client.transcript(thread_id), await client.status(thread_id)
         for step in (1, 2, 7, 12):
             past = await client.at_step(thread_id, step)
+            assert past.state is not None
+            assert past.status is not None
             assert past.messages == tuple(messages[: 1 + 2 * step])
             assert (past.state.values["paces"], past.state.values["place"]) == (step, f"at {step}")
             assert (past.status.status, past.status.steps) == (RunStatus.RUNNING, step + 1)
@@ -52,6 +55,8 @@ async def test_a_fork_shows_the_steps_that_it_inherited(temporal: TemporalClient
             await client.result(fork)
         inherited, own = await client.at_step(fork, 2), await client.at_step(fork, 4)
         assert inherited.state == (await client.at_step(thread_id, 2)).state
+        assert inherited.state is not None
+        assert own.state is not None
         assert (inherited.state.values["paces"], own.state.values["paces"]) == (2, 4)
 
 
@@ -65,10 +70,13 @@ async def test_a_step_that_has_not_ended_or_does_not_exist_is_refused(client: Cl
     await client.decide(thread_id, "1-1", "resume")
     await client.result(thread_id)
     past = await client.at_step(thread_id, 1)
+    assert past.status is not None
     assert ([message.role for message in past.messages], past.status.steps) == (["user", "assistant", "tool"], 2)
 
 
-async def test_a_step_whose_execution_was_deleted_is_said_to_be_gone(temporal: TemporalClient, thread_id: str) -> None:
+async def test_a_step_whose_execution_was_deleted_has_its_messages_alone(
+    temporal: TemporalClient, thread_id: str
+) -> None:
     settings = WorkerSettings(task_queue=thread_id, history_budget=HistoryBudget(events=40), sweep_interval=None)
     async with Client(temporal, task_queue=thread_id) as client, running_worker(temporal, registry, settings):
         await client.send(thread_id, "walk", agent_id="walker")
@@ -85,9 +93,12 @@ async def test_a_step_whose_execution_was_deleted_is_said_to_be_gone(temporal: T
             )
         )
         await _until_deleted(client, thread_id, first.run_id)
-        with pytest.raises(CallerError, match="Temporal has deleted the execution that ran step 1 of thread"):
-            await client.at_step(thread_id, 1)
-        assert (await client.at_step(thread_id, 12)).state.values["paces"] == 12
+        gone, kept = await client.at_step(thread_id, 1), await client.at_step(thread_id, 12)
+        assert (gone.status, gone.state) == (None, None)
+        assert gone.messages == kept.messages[: len(gone.messages)]
+        assert gone.messages[-1].role is Role.TOOL
+        assert kept.state is not None
+        assert kept.state.values["paces"] == 12
         await client.close(thread_id)
         await client.result(thread_id)
 

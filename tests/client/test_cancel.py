@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 
 import pytest
-from temporalio.client import CancelWorkflowInput, Interceptor, OutboundInterceptor
+from temporalio.client import CancelWorkflowInput, Interceptor, OutboundInterceptor, WorkflowExecutionStatus
 from temporalio.client import Client as TemporalClient
 
+from tests.support.processes import wakeful
+from tests.support.subagents import until_closed, until_open
 from tests.support.waiting import BOUND_SECONDS, until
 from wakeful import Agent, CallerError, Registry, RunStatus, ScriptedModel, call, say, tool
 from wakeful.cli.terminal.result_lines import stopped_lines
@@ -15,6 +17,7 @@ from wakeful.client.cancel import StoppedWork, cancel_and_wait
 from wakeful.client.client import Client
 from wakeful.contract.events import FinishSummary, RunFinish
 from wakeful.contract.runs import CancelReceipt, NaturalEnd
+from wakeful.contract.tasks import TaskStatus
 from wakeful.worker import WorkerSettings, running_worker
 
 
@@ -33,8 +36,14 @@ async def dig() -> str:
 
 
 MODEL = ScriptedModel([say("Hello!")], when={"wait": [call("wait")], "dig": [call("dig")]})
+SPAWNS = ScriptedModel([call("spawn_agent", agent="solo", prompt="wait")] * 8, strict=False)
 REGISTRY = Registry(
-    agents=[Agent(id="solo", tools=[wait]), Agent(id="digger", tools=[dig], max_rounds=1)], models={"default": MODEL}
+    agents=[
+        Agent(id="solo", tools=[wait]),
+        Agent(id="digger", tools=[dig], max_rounds=1),
+        Agent(id="lead", model="spawns", spawns=["solo"], max_rounds=4),
+    ],
+    models={"default": MODEL, "spawns": SPAWNS},
 )
 
 
@@ -74,6 +83,47 @@ async def test_the_tasks_of_an_idle_thread_are_cancelled(client: Client, thread_
     assert (stopped.run, stopped.tasks) == (None, ("bg_0",))
     assert stopped_lines(stopped) == ["its run had ended; cancelled 1 task: bg_0"]
     await client.close(thread_id)
+
+
+async def test_the_tasks_of_a_run_that_has_ended_and_closed_are_cancelled_and_start_no_run(
+    client: Client, thread_id: str
+) -> None:
+    await client.start("digger", "dig", thread_id=thread_id)
+    closed = await until(client, thread_id, lambda view: view.status is RunStatus.DONE)
+    await client.handle(thread_id).result()
+    (task,) = closed.tasks
+    assert not task.status.is_terminal
+    await client.cancel(thread_id, reason="not needed")
+    async with asyncio.timeout(BOUND_SECONDS):
+        await client.handle(thread_id).result()
+    view = await client.status(thread_id)
+    assert [each.status for each in view.tasks] == [TaskStatus.CANCELLED]
+    assert (view.status, view.runs) == (RunStatus.DONE, closed.runs)
+    assert task.thread_id is not None
+    assert (await client.handle(task.thread_id).describe()).status is not WorkflowExecutionStatus.RUNNING
+    with pytest.raises(CallerError, match="has ended"):
+        await client.cancel(thread_id)
+
+
+@pytest.mark.parametrize("command", [None, ("--wait",), ("--no-wait",)])
+async def test_sub_agents_of_a_run_that_has_stopped_at_its_limit_of_rounds_are_cancelled(
+    client: Client, thread_id: str, command: tuple[str, ...] | None
+) -> None:
+    await client.start("lead", "go", thread_id=thread_id)
+    result = await client.result(thread_id)
+    assert result.status_reason == "stopped:max_rounds"
+    await until_open(client, thread_id, 4)
+    if command is None:
+        await client.cancel(thread_id)
+    else:
+        address = client.temporal.service_client.config.target_host
+        ran = await wakeful("cancel", thread_id, *command, address=address)
+        assert ran.code == 0, ran.err
+        assert "cancelled 4 tasks" in ran.out or command == ("--no-wait",)
+    await until_closed(client, thread_id)
+    view = await client.status(thread_id)
+    assert {task.status for task in view.tasks} == {TaskStatus.CANCELLED}
+    assert (view.status, view.runs) == (RunStatus.DONE, 1)
 
 
 async def test_an_idle_thread_has_nothing_to_cancel(client: Client, thread_id: str) -> None:

@@ -3,10 +3,13 @@
 import asyncio
 
 import pytest
+from temporalio import workflow
 from temporalio.client import Client as TemporalClient
 from temporalio.client import WorkflowQueryFailedError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from tests.support.app import registry
+from tests.support.stand_ins import view_of
 from tests.support.waiting import until_status
 from wakeful import RunStatus
 from wakeful.client import queries
@@ -67,3 +70,33 @@ async def test_many_queries_that_come_too_early_are_answered_in_the_end(
         assert {view.status for view in views} == {RunStatus.WAITING}
         await client.cancel(thread_id)
         await client.result(thread_id)
+
+
+@workflow.defn(name=names.WORKFLOW)
+class Busy:
+    """A thread whose worker is too busy for its first two queries."""
+
+    def __init__(self) -> None:
+        self.queries = 0
+
+    @workflow.run
+    async def run(self) -> None:
+        await workflow.wait_condition(lambda: self.queries < 0)
+
+    @workflow.query(name=names.QUERY_STATUS)
+    def status(self) -> StatusView:
+        self.queries += 1
+        if self.queries <= 2:
+            raise RuntimeError(f"{names.DEADLOCK} Potential deadlock detected: workflow didn't yield within 2 seconds")
+        return view_of("busy", "a", RunStatus.WAITING)
+
+
+async def test_a_query_that_takes_a_busy_worker_too_long_is_asked_again(
+    temporal: TemporalClient, thread_id: str
+) -> None:
+    runner = UnsandboxedWorkflowRunner()
+    async with Worker(temporal, task_queue=thread_id, workflows=[Busy], workflow_runner=runner):
+        await temporal.start_workflow(Busy.run, id=thread_id, task_queue=thread_id)
+        view = await query(temporal, thread_id, names.QUERY_STATUS, StatusView)
+        assert view.status is RunStatus.WAITING
+        await temporal.get_workflow_handle(thread_id).terminate()

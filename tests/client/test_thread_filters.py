@@ -54,4 +54,4 @@ def test_a_row_says_what_the_newest_run_does_or_how_it_ended() -> None:
 
 def test_under_a_row_is_what_else_is_known() -> None:
     thread = ThreadSummary(thread_id="t", started_at=0, pending=("1-1",), user="ada", runs=2, last_line="Bye.\x1b[2J")
-    assert thread_lines([thread])[2:] == ["      2 runs · waits for 1 decision · user ada", "      Bye.\\x1b[2J"]
+    assert thread_lines([thread])[2:] == ["      2 runs · waits for 1 decision · user ada", "      Bye.\\u001b[2J"]

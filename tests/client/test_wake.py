@@ -148,6 +148,16 @@ async def test_a_fork_that_never_started_is_not_woken(client: Client, thread_id:
             await client.send(fork, "hello")
 
 
+async def test_a_sub_agent_that_never_started_is_not_woken(client: Client, thread_id: str) -> None:
+    """B-513: the new thread would not have the rules of its ancestors."""
+    child = f"{thread_id}/walker-1"
+    request = {"agent_id": "walker", "input": "stroll", "subagent": {"path": [thread_id], "work_id": "delegate-c1"}}
+    await client.temporal.start_workflow("AgentRun", request, id=child, task_queue=client.task_queue)
+    await client.handle(child).terminate()
+    with pytest.raises(CallerError, match=f"was closed before it started: write to thread '{thread_id}'"):
+        await client.send(child, "hello")
+
+
 async def test_a_thread_that_never_started_is_new(client: Client, thread_id: str) -> None:
     """Its terminated request is not executed after all."""
     await client.start("walker", "stroll", thread_id=thread_id)

@@ -37,6 +37,7 @@ from wakeful import (
 from wakeful.contract.choices import member_named
 from wakeful.contract.requests import Submission
 from wakeful.contract.runs import OnBusy
+from wakeful.contract.settings import SendOptions
 
 
 def enums_with_names() -> Iterator[tuple[type[StrEnum], tuple[str, ...]]]:
@@ -81,6 +82,9 @@ def test_the_constructor_that_type_checkers_see_has_the_fields_of_its_model(
         argument.arg: default is None
         for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     }
+    if arguments.kwarg is not None:
+        assert ast.unparse(arguments.kwarg.annotation or arguments.kwarg) == "Unpack[SendOptions]"
+        seen |= dict.fromkeys(SendOptions.__optional_keys__, False)
     assert seen == {name: field.is_required() for name, field in model.model_fields.items()}
 
 

@@ -1,17 +1,22 @@
 """Decisions as people write them and as calls record them."""
 
 import pytest
-from pydantic import ValidationError
+from pydantic import JsonValue, ValidationError
 
 from wakeful.contract.decisions import (
     RESULT_LIMIT,
+    ClientDecisions,
     Decision,
     DecisionAction,
+    ResumeMode,
     Suspension,
+    SuspensionTicket,
     ToolCallResume,
     digest_arguments,
 )
 from wakeful.contract.errors import InvalidValue
+from wakeful.contract.messages import ToolCall
+from wakeful.contract.names import ACTION_PERMISSION, TOOL_REMOTE_INPUT
 
 
 @pytest.mark.parametrize("name", ["target", "call_id", "suspension_id"])
@@ -75,3 +80,58 @@ def test_a_result_is_measured_in_the_bytes_that_it_has_in_history() -> None:
     Decision(target="1-1", action=DecisionAction.RESUME, result="漢" * 85_000)
     with pytest.raises(InvalidValue, match="it has 258,002 bytes"):
         Decision(target="1-1", action=DecisionAction.RESUME, result="漢" * 86_000)
+
+
+def ticket(
+    mode: ResumeMode = ResumeMode.REPLAY_TOOL_CALL,
+    *,
+    action: str = "choose",
+    schema: JsonValue = None,
+    tool: str = "ask",
+    arguments: JsonValue = None,
+) -> SuspensionTicket:
+    suspension = Suspension(id="s", action=action, response_schema=schema)
+    return SuspensionTicket(
+        suspension=suspension, pending=ToolCall(id="1-1", name=tool, arguments=arguments), resume_mode=mode
+    )
+
+
+def test_a_call_that_runs_again_without_a_value_is_an_approval_whatever_it_asks() -> None:
+    assert not ticket().is_question(gated=False)
+    assert ticket(schema={"type": "string"}).is_question(gated=False)
+    assert ticket(ResumeMode.USE_DECISION_AS_TOOL_RESULT).is_question(gated=False)
+    assert ticket(ResumeMode.PASS_DECISION_TO_TOOL).is_question(gated=False)
+
+
+def test_what_a_rule_or_a_gate_asks_is_no_question_also_if_it_has_a_schema() -> None:
+    """Else a client that may answer questions would let a call run that a gate has suspended."""
+    assert not ticket(schema={"type": "string"}).is_question(gated=True)
+    assert not ticket(ResumeMode.PASS_DECISION_TO_TOOL).is_question(gated=True)
+    permission = ticket(action=ACTION_PERMISSION, schema={"type": "string"})
+    assert permission.is_about_auth
+    assert not permission.is_question(gated=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_question", "is_about_auth"),
+    [
+        ({"kind": "input"}, True, False),
+        ({"kind": "auth"}, False, True),
+        ({"cut": "…"}, False, False),
+        (None, False, False),
+    ],
+)
+def test_a_remote_agent_asks_a_question_only_if_it_asks_for_input(
+    arguments: JsonValue, is_question: bool, is_about_auth: bool
+) -> None:
+    asked = ticket(ResumeMode.USE_DECISION_AS_TOOL_RESULT, tool=TOOL_REMOTE_INPUT, arguments=arguments)
+    assert (asked.is_question(gated=False), asked.is_about_auth) == (is_question, is_about_auth)
+
+
+def test_clients_decide_nothing_questions_or_everything() -> None:
+    decided = {it: (it.include(is_question=True), it.include(is_question=False)) for it in ClientDecisions}
+    assert decided == {
+        ClientDecisions.NONE: (False, False),
+        ClientDecisions.QUESTIONS: (True, False),
+        ClientDecisions.ALL: (True, True),
+    }

@@ -20,8 +20,10 @@ from pydantic import BaseModel, JsonValue, ValidationError
 
 from wakeful import contract
 from wakeful.contract.base import Wire, Written
+from wakeful.contract.carryover import Carryover
 from wakeful.contract.events import AgentEvent, EventRecord
 from wakeful.contract.requests import RunRequest
+from wakeful.contract.settings import Caller, RunSettings
 
 PINNED = Path(__file__).parent / "pinned"
 
@@ -77,16 +79,21 @@ def label(pin: Pin) -> str:
     return f"{pin.type.__name__} {pin.name}"
 
 
-def canonical(value: JsonValue) -> str:
-    """Comparable text in which the order of keys counts."""
-    return json.dumps(value, separators=(",", ":"))
+NEVER_DIGESTED = (RunSettings, Caller, Carryover)
+"""No digest is made of their JSON, so their keys may change places: fields of one value stand together."""
+
+
+def canonical(value: JsonValue, kind: type[BaseModel]) -> str:
+    """Comparable text in which the order of keys counts, if a digest may depend on it."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=issubclass(kind, NEVER_DIGESTED))
 
 
 @pytest.mark.parametrize("pin", PINS, ids=label)
 def test_json_is_read_and_written_again_unchanged(pin: Pin) -> None:
     """B-700"""
-    assert canonical(json.loads(pin.value().model_dump_json())) == canonical(pin.json)
-    assert canonical(pin.value().model_dump(mode="json")) == canonical(pin.json)
+    expected = canonical(pin.json, pin.type)
+    assert canonical(json.loads(pin.value().model_dump_json()), pin.type) == expected
+    assert canonical(pin.value().model_dump(mode="json"), pin.type) == expected
 
 
 def test_every_file_belongs_to_a_module_and_every_pin_has_a_name_of_its_own() -> None:
@@ -116,7 +123,10 @@ def test_the_values_of_every_enum_are_pinned_in_order() -> None:
     }
 
 
-@pytest.mark.parametrize("pin", [pin for pin in ONE_PER_TYPE.values() if issubclass(pin.type, Wire)], ids=label)
+READ = [pin for pin in ONE_PER_TYPE.values() if not issubclass(pin.type, Written)]
+
+
+@pytest.mark.parametrize("pin", READ, ids=label)
 def test_what_is_read_from_the_wire_ignores_an_unknown_field(pin: Pin) -> None:
     assert pin.type.model_validate({**pin.json, "since_the_next_release": 1}) == pin.value()
 

@@ -4,6 +4,7 @@ import pytest
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from wakeful.contract.base import json_bytes
+from wakeful.contract.messages import Base64Source, ImageBlock
 from wakeful.contract.runs import (
     RESULT_BYTES,
     BehaviorRequested,
@@ -128,6 +129,7 @@ ENDS = [
     (Stopped(value=StopDetail(code="x" * 200)), "stopped", "x" * 100),
     (Blocked(value="not here"), "blocked", "gate"),
     (Blocked(value="not today", code="plugin"), "blocked", "plugin"),
+    (Blocked(value="Tool 'rm' denied by permission rules", rule="rm"), "blocked", "rule"),
     (Errored(value="boom"), "error", "error"),
     (Errored(value="no such key", code="unauthorized"), "error", "unauthorized"),
     (Cancelled(), "cancelled", "cancelled"),
@@ -144,6 +146,9 @@ def result_of(termination: Termination, **fields: object) -> RunResult:
     return RunResult.model_validate(known | {"termination": termination} | fields)
 
 
+PICTURE = ImageBlock(source=Base64Source(media_type="image/png", data="aGk=" * 50_000))
+
+
 @pytest.mark.parametrize(
     ("termination", "fields"),
     [
@@ -152,6 +157,7 @@ def result_of(termination: Termination, **fields: object) -> RunResult:
         (Cancelled(), {"response": "é" * 70_000, "output": {"kept": True}, "unread": ("m1",)}),
         (Cancelled(), {"output": ["x"] * 50_000, "response": "short"}),
         (Cancelled(), {"unread": ("m" * 200,) * 500, "receipt": {"cancelled": ["t" * 200] * 500}}),
+        (Cancelled(), {"artifacts": (PICTURE,), "response": "short"}),
         (Errored(value="boom" * 50_000), {"agent_id": "a" * 100_000}),
         (Blocked(value="no" * 50_000), {}),
         (Stopped(value=StopDetail(code="c" * 50_000, detail="d" * 50_000)), {}),

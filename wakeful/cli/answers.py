@@ -53,6 +53,7 @@ class Answer:
             always=self.always,
             actor=self.actor,
             decision_id=self.decision_id or uuid.uuid4().hex,
+            channel="cli",
         )
 
 
@@ -74,9 +75,9 @@ def answer_tickets(tickets: list[str], answer: Answer, cluster: Cluster) -> None
     outcomes = with_client(cluster, go)
     for ticket, outcome in zip(tickets, outcomes, strict=True):
         if isinstance(outcome, DecisionRefused):
-            print(f"wakeful: {ticket}: refused: {outcome.reason}", file=sys.stderr)
+            print(f"wakeful: {printable(ticket)}: refused: {printable(outcome.reason)}", file=sys.stderr)
         elif isinstance(outcome, WakefulError):
-            print(f"wakeful: {ticket}: {outcome}", file=sys.stderr)
+            print(f"wakeful: {printable(ticket)}: {printable(str(outcome))}", file=sys.stderr)
         else:
             print(outcome)
     if any(isinstance(outcome, WakefulError) for outcome in outcomes):

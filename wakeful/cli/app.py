@@ -35,7 +35,8 @@ SECTIONS = {
         "approve": "Resume suspended tool calls.",
         "deny": "Cancel suspended tool calls.",
         "decide": "Resume or cancel one tool call, even before it suspends.",
-        "permissions": "List the permission rules that apply to a thread.",
+        "decisions": "List who decided what in every thread.",
+        "permissions": "List the permission rules of a thread, or explain a call.",
         "revoke": "Revoke permission rules that were added to a thread.",
     },
     "Inspect": {

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from wakeful.cli.terminal.colours import colours_of
+from wakeful.cli.terminal.guarded_stream import let_colours_pass
 
 FORMAT_VARIABLE = "WAKEFUL_LOG_FORMAT"
 LEVEL_VARIABLE = "WAKEFUL_LOG_LEVEL"
@@ -41,6 +42,7 @@ def log_to_stderr(level: LogLevel, format: LogFormat) -> None:
 
     from wakeful.telemetry.log_format import core_logging, set_up_logging
 
+    let_colours_pass()
     colours = colours_of(sys.stderr).on
     if set_up_logging(level, as_json=format is LogFormat.JSON, colours=colours) is not None:
         # An app may have made a runtime of its own when it was imported: its clients keep that.

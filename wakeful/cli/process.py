@@ -6,10 +6,13 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn, TypeVar
 
+from wakeful.cli.terminal.guarded_stream import guard_streams
+
 
 def run_and_leave(program: Callable[[], None], *, name: str) -> NoReturn:
     """Run a program and end the process with its exit code."""
     code: str | int | None = 0
+    guard_streams()
     try:
         program()
     except SystemExit as exit:

@@ -5,8 +5,9 @@ say what they wait for. Only runs without such a memo are read from history, and
 cannot be read is listed with the reason.
 """
 
+import asyncio
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from time import time
 
@@ -18,18 +19,23 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from wakeful.client.arguments import check_type, rejecting_invalid
 from wakeful.client.confirming import DecisionStatus, confirm
+from wakeful.client.diagnosis.evidence import QueueKind, TaskQueue
+from wakeful.client.diagnosis.server_answers import read_queue
 from wakeful.client.earlier_decisions import refusal_after_end
 from wakeful.client.queries import OPEN_RUNS, in_tree
-from wakeful.client.statuses import Statuses, Unanswered
+from wakeful.client.statuses import MAX_CONCURRENT_READS, Statuses, Unanswered
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import check_tenant, describe
 from wakeful.contract import names
+from wakeful.contract.applied_decisions import DecisionChannel
 from wakeful.contract.base import Few, Maybe, Wire
-from wakeful.contract.decisions import Decision, Decisions, ResumeMode, SuspensionTicket
+from wakeful.contract.decisions import Decision, Decisions, ResumeMode, SuspensionTicket, needs_result
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.ids import is_descendant, ticket_id
 from wakeful.contract.runs import RunIdentity, RunStatus
-from wakeful.contract.views import PendingView, StatusView, ToolCallView
+from wakeful.contract.views import PendingView, Sent, StatusView, ToolCallView
+from wakeful.history.decoder import ExecutionRef
+from wakeful.history.unhandled import read_unhandled
 from wakeful.rpc_errors import error_of, is_run_ended
 
 SIGNAL_LIMIT = 1_900_000
@@ -82,6 +88,16 @@ class PendingDecision(Wire):
     """Why nothing more is known: the run cannot be read. You can send the decision nevertheless."""
     undecodable: Few[bool] = False
     """The reason is that this program does not have the thread's payload codec."""
+    sent: Maybe[Sent] = None
+    """The decision that was sent about it, if no worker has handled that yet: do not ask for it again."""
+    is_question: Few[bool] = False
+    """The tool asks for a value; else it, a rule, a gate or a hook asks whether the call may run. Only entries that
+    were read from the thread say so."""
+
+    @property
+    def needs_result(self) -> bool:
+        """Whether the decision must have a result: the model reads it, or the tool is called with it."""
+        return needs_result(self.resume_mode, self.response_schema)
 
 
 @dataclass(frozen=True)
@@ -129,10 +145,13 @@ async def pending_decisions(
     ]
     answers = await Statuses(reader.temporal, reader=reader).of(unlisted)
     read = {execution.run_id: answer for execution, answer in zip(unlisted, answers, strict=True)}
+    sent = await _sent(reader, executions, is_opened=thread_id is not None)
     found = [
         entry
         for execution in executions
-        for entry in _entries(execution, listed[execution.run_id], read.get(execution.run_id))
+        for entry in _with_sent(
+            _entries(execution, listed[execution.run_id], read.get(execution.run_id)), sent.get(execution.run_id, ())
+        )
         if thread_id is None or _is_in_tree(entry, thread_id)
     ]
     listed_entries = [entry for entry in found if wanted.includes(entry)]
@@ -163,7 +182,7 @@ async def decide(
     check_type("decisions", decisions, Sequence, "a list of Decision(…)")
     for each in decisions:
         check_type("a decision", each, Decision, "a Decision(…)")
-    named = tuple(map(_with_id, decisions))
+    named = tuple(map(_completed, decisions))
     with rejecting_invalid():
         batch = Decisions(decisions=named, tenant=tenant)
     signal = named[0] if len(named) == 1 and tenant is None else batch
@@ -182,19 +201,29 @@ async def decide(
     return await confirm(reader, thread_id, named) if is_confirmed else None
 
 
-def _with_id(decision: Decision) -> Decision:
-    return decision if decision.decision_id else decision.model_copy(update={"decision_id": uuid.uuid4().hex})
+def _completed(decision: Decision) -> Decision:
+    """With an id, and with the channel by which it comes."""
+    id, channel = decision.decision_id or uuid.uuid4().hex, decision.channel or DecisionChannel.CLIENT
+    return decision.model_copy(update={"decision_id": id, "channel": channel})
 
 
 def pending_of(view: StatusView | PendingView) -> tuple[PendingDecision, ...]:
     """The decisions that a run with this status, or with this memo, waits for."""
     now = int(time() * 1000)
     cut = view.cut if isinstance(view, PendingView) else ()
+    is_read = isinstance(view, StatusView)  # a memo does not say which calls a gate has suspended
     return tuple(
-        _entry(view.identity, call, call.ticket, now, cut=call.call_id in cut)
+        _entry(view.identity, call, call.ticket, now, cut=call.call_id in cut, is_read=is_read).model_copy(
+            update={"sent": view.decision_sent(call) if isinstance(view, StatusView) else None}
+        )
         for call in view.calls
         if call.ticket is not None
     )
+
+
+def not_sent(pending: Iterable[PendingDecision]) -> tuple[PendingDecision, ...]:
+    """Those for which no decision was sent that waits for a worker: a person can be asked for them."""
+    return tuple(each for each in pending if each.sent is None)
 
 
 async def _list_waiting(temporal: TemporalClient, thread_id: str | None) -> list[WorkflowExecution]:
@@ -222,6 +251,41 @@ def _is_enough(execution: WorkflowExecution, listed: PendingView | None, *, is_o
         return False
     shown = {call.call_id for call in listed.calls}
     return shown >= set(execution.typed_search_attributes.get(_PENDING) or ())
+
+
+async def _sent(
+    reader: ThreadReader, executions: Sequence[WorkflowExecution], *, is_opened: bool
+) -> dict[str, tuple[Sent, ...]]:
+    """What no worker has handled, by run: of a thread that is opened, and of the task queues that have a backlog.
+
+    Else the workers handle everything at once, and an inbox of a thousand runs need not read their histories.
+    """
+    queues = {each.task_queue for each in executions}
+    late = queues if is_opened else {name for name in queues if await _has_backlog(reader.temporal, name)}
+    slots = asyncio.Semaphore(MAX_CONCURRENT_READS)
+
+    async def read(execution: WorkflowExecution) -> tuple[Sent, ...]:
+        async with slots:
+            try:
+                return await read_unhandled(reader.temporal, ExecutionRef(execution.id, execution.run_id))
+            except Exception:  # whatever is wrong with one thread, such as its codec, it is listed with the others
+                return ()
+
+    wanted = [each for each in executions if each.task_queue in late]
+    return {each.run_id: sent for each, sent in zip(wanted, await asyncio.gather(*map(read, wanted)), strict=True)}
+
+
+async def _has_backlog(temporal: TemporalClient, queue: str) -> bool:
+    described = await read_queue(temporal, queue, QueueKind.WORKFLOW)
+    return not isinstance(described, TaskQueue) or bool(described.backlog)
+
+
+def _with_sent(entries: tuple[PendingDecision, ...], sent: tuple[Sent, ...]) -> tuple[PendingDecision, ...]:
+    decisions = {each.target: each for each in reversed(sent) if each.target is not None}
+    return tuple(
+        entry.model_copy(update={"sent": decisions.get(entry.call_id) or decisions.get(entry.suspension_id or "")})
+        for entry in entries
+    )
 
 
 def _entries(
@@ -260,7 +324,7 @@ def _unknown(execution: WorkflowExecution, unanswered: Unanswered) -> tuple[Pend
 
 
 def _entry(
-    identity: RunIdentity, call: ToolCallView, ticket: SuspensionTicket, now: int, *, cut: bool
+    identity: RunIdentity, call: ToolCallView, ticket: SuspensionTicket, now: int, *, cut: bool, is_read: bool
 ) -> PendingDecision:
     suspension = ticket.suspension
     return PendingDecision(
@@ -285,4 +349,5 @@ def _entry(
         remember=ticket.remember,
         response_schema=suspension.response_schema,
         cut=cut,
+        is_question=is_read and ticket.is_question(gated=call.gated),
     )

@@ -40,16 +40,17 @@ class ThreadAtStep:
     """When that was, in milliseconds since 1970."""
     messages: tuple[Message, ...]
     """Up to the end of the step."""
-    status: StatusView
-    """The same task may have begun the next step."""
-    state: StateView
+    status: StatusView | None
+    """The same task may have begun the next step. None if Temporal has deleted the execution that ran the step."""
+    state: StateView | None
+    """None likewise: the archives keep a conversation longer than its executions, and nothing keeps their states."""
 
 
 async def read_at_step(reader: ThreadReader, thread_id: str, number: int) -> ThreadAtStep:
     """The thread at the end of this step, counted over all its runs.
 
     Raises:
-        CallerError: there is no such step, it has not ended, or Temporal has deleted its execution.
+        CallerError: there is no such step, or it has not ended.
         DoesNotReplay: its execution does not replay on the installed code.
     """
     messages = await read_messages(reader, thread_id)
@@ -62,12 +63,14 @@ async def read_at_step(reader: ThreadReader, thread_id: str, number: int) -> Thr
         raise CallerError(f"step {number} of thread {thread_id!r} has not ended: {missing} has not returned")
     owner = await _owner(reader, thread_id, number)
     end = await _find_end(reader, owner, messages[step.start])
+    through = tuple(messages[: end_of(messages, step)])
     execution = await _find_execution(reader, owner, end, number)
+    if execution is None:
+        return ThreadAtStep(thread_id, number, end.at, through, None, None)
     from wakeful.history.past import read_past  # it imports the workflows
 
     past = await read_past(reader.history, execution, seq=end.seq, at=end.at)
-    through = end_of(messages, step)
-    return ThreadAtStep(thread_id, number, end.at, tuple(messages[:through]), past.status, past.state)
+    return ThreadAtStep(thread_id, number, end.at, through, past.status, past.state)
 
 
 async def _owner(reader: ThreadReader, thread_id: str, number: int) -> str:
@@ -106,7 +109,9 @@ async def _find_end(reader: ThreadReader, thread_id: str, answer: Message) -> Ev
         after = page.last
 
 
-async def _find_execution(reader: ThreadReader, thread_id: str, end: EventRecord, number: int) -> ExecutionRef:
+async def _find_execution(reader: ThreadReader, thread_id: str, end: EventRecord, number: int) -> ExecutionRef | None:
+    """The execution that ran the step; None if Temporal has deleted it."""
+
     async def read(execution: ExecutionRef) -> ExecutionStart:
         return await read_start(reader.temporal, execution)
 
@@ -117,9 +122,6 @@ async def _find_execution(reader: ThreadReader, thread_id: str, end: EventRecord
                 return ExecutionRef(thread_id, start.run_id)
     except RPCError as error:
         raise error_of(error, thread_id) from error
-    except ThreadNotFound as error:
-        raise CallerError(
-            f"Temporal has deleted the execution that ran step {number} of thread {thread_id!r}, and its state at that "
-            f"step with it; the conversation is still there"
-        ) from error
+    except ThreadNotFound:
+        return None
     raise InternalError(f"step {number} of thread {thread_id!r} ended before the thread started")

@@ -14,7 +14,7 @@ from wakeful.client.confirming import confirm_change
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import check_tenant, describe
 from wakeful.contract import names
-from wakeful.contract.errors import ChangeRefused
+from wakeful.contract.errors import ChangeRefused, NoAnswer
 from wakeful.contract.outcomes import OutcomeStatus, remembered_id
 from wakeful.contract.requests import EditRequest, PageRequest, RevokeRequest, WithdrawRequest
 from wakeful.contract.views import QueuedMessage, QueuedPage
@@ -57,19 +57,33 @@ async def change(reader: ThreadReader, thread_id: str, request: ChangeRequest, *
         if is_run_ended(error):
             raise ChangeRefused(thread_id, "it is closed; a run reads what waits when the thread is woken") from error
         raise error_of(error, thread_id) from error
-    return await _confirmed(reader, thread_id, request) if is_confirmed else None
+    return await confirmed(reader, thread_id, request) if is_confirmed else None
 
 
-async def _confirmed(reader: ThreadReader, thread_id: str, request: ChangeRequest) -> Changed:
+async def confirmed(reader: ThreadReader, thread_id: str, request: ChangeRequest) -> Changed:
+    """Wait for what becomes of a change whose signal was sent.
+
+    Raises:
+        ChangeRefused: nothing has changed.
+        NoAnswer: no worker has handled the signal in time, or the thread does not know what became of it.
+    """
     outcomes = await confirm_change(reader, thread_id, request.request_id or "")
     by_subject = {outcome.subject: outcome for outcome in outcomes}
-    applied, refused = list[str](), dict[str, str]()
+    applied, refused, unknown = list[str](), dict[str, str](), list[str]()
     for subject in _subjects(request):
         outcome = by_subject.get(remembered_id(subject))
-        if outcome is not None and outcome.status is OutcomeStatus.APPLIED:
+        if outcome is None:
+            unknown.append(subject)
+        elif outcome.status is OutcomeStatus.APPLIED:
             applied.append(subject)
         else:
-            refused[subject] = outcome.reason if outcome else "the thread no longer knows what became of it"
+            refused[subject] = outcome.reason
+    if unknown:
+        raise NoAnswer(
+            f"thread {thread_id!r} does not know what became of the change of {', '.join(map(repr, unknown))} (request "
+            f"id {request.request_id!r}): it was terminated or rewound, or has forgotten it; client.queued has "
+            "what waits, and sending the change again with the same id is safe"
+        )
     if not applied:
         raise ChangeRefused(thread_id, "; ".join(refused.values()))
     return Changed(tuple(applied), refused)

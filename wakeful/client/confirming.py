@@ -1,7 +1,9 @@
 """Confirm decisions, messages and changes: wait until the thread has handled their signal, and read the outcome.
 
-The signal is in history before this begins, so nothing that happens here can lose it. It was handled when a workflow
-task has completed that started after it; the worker that ran this task then has the outcome in memory.
+The server has the signal before this begins, so nothing that happens here can lose it. It was handled when a workflow
+task has completed that started after it; the worker that ran this task then has the outcome in memory. While a worker
+has a workflow task, the server keeps new signals in a buffer, and history does not have them: that they are not in
+history says nothing then.
 """
 
 import asyncio
@@ -12,7 +14,6 @@ from typing import Literal
 
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.enums.v1 import EventType
-from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflowservice.v1 import GetWorkflowExecutionHistoryReverseRequest
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError
@@ -24,15 +25,10 @@ from wakeful.contract import names
 from wakeful.contract.decisions import Decision
 from wakeful.contract.errors import CallerError, ChangeRefused, DecisionRefused, MessageRefused, NoAnswer
 from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
-from wakeful.contract.requests import (
-    parse_decisions,
-    parse_edit,
-    parse_revoke,
-    parse_submission,
-    parse_withdraw,
-)
 from wakeful.contract.views import OutcomesView
 from wakeful.history.decoder import Payloads
+from wakeful.history.pending_task import pending_task
+from wakeful.history.unhandled import sent_in
 from wakeful.rpc_errors import error_of
 
 HANDLED_WITHIN_SECONDS = 10.0
@@ -149,7 +145,8 @@ async def _message_outcome(reader: ThreadReader, thread_id: str, message_id: str
 async def _wait_until_handled(temporal: Client, thread_id: str, ids: frozenset[str]) -> None:
     # The signal is in this execution, or in an earlier one, which has closed.
     run_id, pause = await _newest_execution(temporal, thread_id), FIRST_PAUSE_SECONDS
-    while (progress := await _progress(temporal, thread_id, run_id, ids)) is not _Progress.HANDLED:
+    done = (_Progress.HANDLED, _Progress.ABSENT)
+    while (progress := await _progress(temporal, thread_id, run_id, ids)) not in done:
         if progress is _Progress.ENDED:
             before, run_id = run_id, await _newest_execution(temporal, thread_id)
             if run_id == before:
@@ -168,12 +165,25 @@ class _Progress(Enum):
 
     WAITING = auto()
     HANDLED = auto()
-    """A workflow task has completed that started after it, here or in an earlier execution."""
+    """A workflow task has completed that started after it."""
+    ABSENT = auto()
+    """It is not in this execution: an earlier one has handled it, or was terminated before that."""
     ENDED = auto()
     """The execution was terminated before that; it could neither complete nor continue as new."""
 
 
 async def _progress(temporal: Client, thread_id: str, run_id: str, ids: frozenset[str]) -> _Progress:
+    progress = await _recorded_progress(temporal, thread_id, run_id, ids)
+    if progress is not _Progress.ABSENT:
+        return progress
+    described = await temporal.get_workflow_handle(thread_id, run_id=run_id).describe()
+    if (task := pending_task(described)) is not None and task.is_started:
+        return _Progress.WAITING  # perhaps in the server's buffer
+    # The buffer is empty, so history has the signal now, if this execution got it.
+    return await _recorded_progress(temporal, thread_id, run_id, ids)
+
+
+async def _recorded_progress(temporal: Client, thread_id: str, run_id: str, ids: frozenset[str]) -> _Progress:
     payloads, newest_task, has_ended = Payloads(temporal.data_converter), 0, False
     request = GetWorkflowExecutionHistoryReverseRequest(
         namespace=temporal.namespace,
@@ -186,36 +196,13 @@ async def _progress(temporal: Client, thread_id: str, run_id: str, ids: frozense
             has_ended |= event.event_type in _ENDED_BY_FORCE
             if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
                 newest_task = max(newest_task, event.workflow_task_completed_event_attributes.started_event_id)
-            elif not ids.isdisjoint(await _signalled_ids(payloads, event)):
+            elif not ids.isdisjoint(sent.id for sent in await sent_in(payloads, event)):
                 if newest_task > event.event_id:
                     return _Progress.HANDLED
                 return _Progress.ENDED if has_ended else _Progress.WAITING
         if not page.next_page_token:
-            return _Progress.HANDLED
+            return _Progress.ABSENT
         request.next_page_token = page.next_page_token
-
-
-async def _signalled_ids(payloads: Payloads, event: HistoryEvent) -> set[str | None]:
-    """The ids of the decisions, messages or requests that a signal has; none if it is malformed."""
-    signal = event.workflow_execution_signaled_event_attributes
-    try:
-        match signal.signal_name:
-            case names.SIGNAL_DECIDE:
-                decisions = await payloads.signal(signal.input, parse_decisions)
-                return {decision.decision_id for decision in decisions}
-            case names.SIGNAL_SUBMIT:
-                submission = await payloads.signal(signal.input, parse_submission)
-                return {message.id for message in submission.messages}
-            case names.SIGNAL_WITHDRAW:
-                return {(await payloads.signal(signal.input, parse_withdraw)).request_id}
-            case names.SIGNAL_EDIT:
-                return {(await payloads.signal(signal.input, parse_edit)).request_id}
-            case names.SIGNAL_REVOKE:
-                return {(await payloads.signal(signal.input, parse_revoke)).request_id}
-            case _:
-                return set()
-    except CallerError:  # another client's
-        return set()
 
 
 async def _read_outcomes(reader: ThreadReader, thread_id: str, ids: Sequence[str]) -> tuple[Outcome, ...]:
@@ -244,8 +231,9 @@ async def _unknown(reader: ThreadReader, thread_id: str, decisions: Sequence[Dec
         return await refusal_after_end(reader, thread_id, [decision.target for decision in decisions])
     ids = ", ".join(repr(decision.decision_id) for decision in decisions)
     return NoAnswer(
-        f"thread {thread_id!r} has handled the decision but no longer knows what became of it (decision id {ids}); "
-        "its status shows what the run waits for"
+        f"thread {thread_id!r} does not know what became of the decision (decision id {ids}): it was terminated or "
+        "rewound meanwhile, or has forgotten it; its status shows what the run waits for, and sending the decision "
+        "again with the same id is safe"
     )
 
 

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract import names
+from wakeful.contract.applied_decisions import AppliedDecision
 from wakeful.contract.errors import AlreadyDecided, DecisionRefused, WakefulError
-from wakeful.contract.outcomes import AppliedDecision, newest_decision
+from wakeful.contract.outcomes import newest_decision
 from wakeful.contract.views import OutcomesView
 
 

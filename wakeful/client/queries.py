@@ -25,7 +25,7 @@ QUERY_TIMEOUT = timedelta(seconds=7)
 """Longer than a usual sticky timeout, after which another worker answers for one that has died."""
 
 EARLY_PAUSES_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
-"""Before a query that came too early is asked again."""
+"""Before a query that came too early, or to a worker that was too busy, is asked again."""
 
 OPEN_RUNS = f"WorkflowType = '{names.WORKFLOW}' AND ExecutionStatus = 'Running'"
 
@@ -68,6 +68,7 @@ async def ask(
 
     A workflow fails a query that comes before its newest events have been handled by a workflow task. That task is due,
     so the query is asked again for a while; for an execution that was terminated it never comes, and history is read.
+    So it is for a query that took a busy worker too long.
     """
     args = [] if argument is None else [argument]
     handle = temporal.get_workflow_handle(thread_id, run_id=run_id)
@@ -76,7 +77,7 @@ async def ask(
             answer: V = await handle.query(name, args=args, result_type=kind, rpc_timeout=within)
             return answer
         except WorkflowQueryFailedError as error:
-            if names.HANDLED_EARLY not in str(error):
+            if not any(code in str(error) for code in (names.HANDLED_EARLY, names.DEADLOCK)):
                 raise
         if pause is None or (await handle.describe()).close_time is not None:
             break

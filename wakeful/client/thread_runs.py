@@ -3,12 +3,16 @@
 Events say how a run ended, but not what its sub-agents spent: the thread's status has that of the newest run.
 """
 
+from collections.abc import Callable
 from contextlib import aclosing
+
+from pydantic import JsonValue
 
 from wakeful.client.answers import result_of
 from wakeful.client.watching.reading import read_events
 from wakeful.client.watching.watcher import WatchContext, Watcher
 from wakeful.contract import names
+from wakeful.contract.applied_decisions import AppliedDecision
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.errors import NoAnswer
 from wakeful.contract.events import (
@@ -18,14 +22,38 @@ from wakeful.contract.events import (
     RunFinish,
     RunStart,
     StepStart,
+    ToolCallDecided,
+    ToolCallDone,
+    ToolCallReady,
 )
-from wakeful.contract.runs import Errored, RunResult, RunStatus, status_reason
+from wakeful.contract.runs import Errored, RunIdentity, RunResult, RunStatus, status_reason
 from wakeful.contract.views import StatusView
 
 FIRST_WINDOW = 1_000
 """How many of the newest events are read first, if only the newest runs are wanted."""
 
 _AFTER_ALL = 2**31
+
+
+class DecisionRecord(Wire):
+    """A decision about a tool call, with what it was about."""
+
+    thread_id: str
+    run_id: Few[str] = ""
+    agent_id: Few[str] = ""
+    tenant: Maybe[str] = None
+    user: Maybe[str] = None
+    """For whom the run acts; `decision.actor` is who decided."""
+    call_id: Few[str] = ""
+    tool_name: Few[str] = ""
+    suspension_id: Maybe[str] = None
+    arguments: Maybe[JsonValue] = None
+    """The arguments of the call that was decided; `decision.arguments` are those that replaced them."""
+    question: Maybe[str] = None
+    """What was asked, if the tool, a gate or a rule asked something."""
+    decision: Maybe[AppliedDecision] = None
+    unknown: Maybe[str] = None
+    """Why the decisions of the thread cannot be read; then there is no decision here."""
 
 
 class ThreadRun(Wire):
@@ -44,6 +72,8 @@ class ThreadRun(Wire):
     ended_at: Maybe[int] = None
     rolled_back: Few[bool] = False
     """A message rolled it back: the conversation does not have it."""
+    decisions: Few[tuple[DecisionRecord, ...]] = ()
+    """Who decided about its tool calls, the oldest first."""
     result: Maybe[RunResult] = None
     """How it ended; absent while it is under way. Only of the newest run, it has `spent` and `receipt`."""
 
@@ -59,6 +89,9 @@ class RunsFold:
         self._thread_id = thread_id
         self.runs: list[ThreadRun] = []
         self._is_from_start = is_from_start
+        self._identity: RunIdentity | None = None
+        self._calls: dict[str, DecisionRecord] = {}
+        """The calls of the current step, as a person is asked about them."""
 
     def on_record(self, record: EventRecord) -> None:
         """Take the next event of the thread."""
@@ -73,13 +106,41 @@ class RunsFold:
                 self._change(run, message_ids=(*run.message_ids, *ids))
             case StepStart() if (run := self._newest(record.run_id)) is not None:
                 self._change(run, steps=run.steps + 1)
+                self._calls.clear()
+            case ToolCallReady(id=id, name=name, arguments=arguments):
+                self._calls[id] = self._about(record, id, name, arguments)
+            case ToolCallDone(id=id, result=result) if (ticket := result.suspension) is not None:
+                asked = self._about(record, id, result.tool_name, ticket.pending.arguments)
+                self._calls[id] = asked.model_copy(update={"question": ticket.suspension.message})
+            case ToolCallDecided() as decided if (run := self._newest(record.run_id)) is not None:
+                self._change(run, decisions=(*run.decisions, self._decided(record, decided)))
             case _:
                 pass
+
+    def _about(self, record: EventRecord, call_id: str, tool_name: str, arguments: JsonValue) -> DecisionRecord:
+        identity = self._identity
+        return DecisionRecord(
+            thread_id=self._thread_id,
+            run_id=record.run_id,
+            agent_id=record.agent_id,
+            tenant=identity.tenant if identity is not None else None,
+            user=identity.user if identity is not None else None,
+            call_id=call_id,
+            tool_name=tool_name,
+            arguments=arguments,
+        )
+
+    def _decided(self, record: EventRecord, decided: ToolCallDecided) -> DecisionRecord:
+        id, applied = decided.call_id, decided.decision
+        known = self._calls.get(id) or self._about(record, id, decided.tool_name, None)
+        self._calls[id] = known if applied.arguments is None else _with_arguments(known, applied.arguments)
+        return known.model_copy(update={"suspension_id": decided.suspension_id, "decision": applied})
 
     def _newest(self, run_id: str) -> ThreadRun | None:
         return self.runs[-1] if self.runs and self.runs[-1].run_id == run_id else None
 
     def _on_start(self, start: RunStart, at: int) -> None:
+        self._identity = start.identity
         if (run := self._newest(start.run_id)) is not None:  # it continues after a pause
             self._change(run, status=RunStatus.RUNNING)
         elif start.message_ids or self._is_from_start:  # else it began before the first event, and continues here
@@ -118,21 +179,44 @@ class RunsFold:
         self.runs[-1] = run.model_copy(update=changes)
 
 
+def _with_arguments(record: DecisionRecord, arguments: JsonValue) -> DecisionRecord:
+    return record.model_copy(update={"arguments": arguments})
+
+
 async def read_runs(context: WatchContext, thread_id: str, *, limit: int | None = None) -> list[ThreadRun]:
-    """The runs of a thread, the newest last; with a limit, only its newest events are read.
+    """The runs of a thread, the newest last and with its whole result; with a limit, only its newest events are read.
 
     Raises:
         ThreadNotFound: no workflow has this id.
     """
-    last = await _last_event(context, thread_id) if limit is not None else 0
-    window = FIRST_WINDOW
+    if limit is None:
+        return await _with_status(context, thread_id, await _read_after(context, thread_id, 0))
+    runs = await _read_back(context, thread_id, lambda runs: len(runs) >= limit)
+    return await _with_status(context, thread_id, runs[max(0, len(runs) - limit) :])
+
+
+async def read_runs_since(context: WatchContext, thread_id: str, *, since: int | None) -> list[ThreadRun]:
+    """The runs of a thread that were under way at this time, in milliseconds since 1970, or began later.
+
+    Raises:
+        ThreadNotFound: no workflow has this id.
+    """
+    if since is None:
+        return await _read_after(context, thread_id, 0)
+    return await _read_back(context, thread_id, lambda runs: bool(runs) and runs[0].started_at < since)
+
+
+async def _read_back(
+    context: WatchContext, thread_id: str, is_enough: Callable[[list[ThreadRun]], bool]
+) -> list[ThreadRun]:
+    """The newest runs: as many as are enough, or all."""
+    last, window = await _last_event(context, thread_id), FIRST_WINDOW
     while True:
-        start = max(0, last - window) if limit is not None else 0
+        start = max(0, last - window)
         runs = await _read_after(context, thread_id, start)
-        if limit is None or start == 0 or len(runs) >= limit:
-            break
+        if start == 0 or is_enough(runs):
+            return runs
         window *= 4
-    return await _with_status(context, thread_id, runs if limit is None else runs[max(0, len(runs) - limit) :])
 
 
 async def _last_event(context: WatchContext, thread_id: str) -> int:

@@ -122,7 +122,7 @@ class ThreadFilter:
         if self.is_open is not None:
             conditions.append(f"ExecutionStatus {'=' if self.is_open else '!='} 'Running'")
         times = (">", self.started_after), ("<", self.started_before)
-        conditions += [f"StartTime {sign} {quoted(_written(at))}" for sign, at in times if at is not None]
+        conditions += [f"StartTime {sign} {quoted(written_time(at))}" for sign, at in times if at is not None]
         if not self.subagents:
             conditions.append(f"{names.ATTRIBUTE_PARENT} IS NULL")
         if self.query is not None:
@@ -242,5 +242,6 @@ def _millis(at: datetime) -> int:
     return int(at.timestamp() * 1000)
 
 
-def _written(at: datetime) -> str:
+def written_time(at: datetime) -> str:
+    """A time as list filters write it."""
     return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -13,7 +13,7 @@ from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.remote import RemoteState
 from wakeful.contract.runs import RunResult, RunStatus, ToolCallStatus
 from wakeful.contract.tasks import Task, TaskStatus, TaskType
-from wakeful.contract.views import StatusView, WaitingFor
+from wakeful.contract.views import DecidedCall, StatusView, WaitingFor
 
 
 class NodeKind(StrEnum):
@@ -65,6 +65,8 @@ class TreeNode(Wire):
     budget: Maybe[Budget] = None
     pending: Few[tuple[str, ...]] = ()
     """The decisions it waits for, as `wakeful approve` takes them."""
+    decisions: Few[tuple[DecidedCall, ...]] = ()
+    """The newest decisions about calls of its run, the newest last."""
     since: Maybe[int] = None
     """Since when the oldest of them waits; in milliseconds since 1970, as is `started_at`."""
     started_at: Maybe[int] = None
@@ -205,6 +207,7 @@ def _from_status(view: StatusView, children: tuple[TreeNode, ...]) -> dict[str, 
         "spent": spent,
         "budget": view.budget,
         "pending": tuple(ids.ticket_id(view.identity.thread_id, call.call_id) for call in waiting),
+        "decisions": view.decisions,
         "since": min((call.since for call in waiting if call.since is not None), default=None),
     }
 

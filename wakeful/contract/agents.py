@@ -30,7 +30,8 @@ MAX_CALLS = 256
 """Calls of one answer that are executed; the model reads that the others were not."""
 DEFAULT_DELEGATE_TIMEOUT_SECONDS = 7 * 24 * 3600.0
 DEFAULT_INFERENCE_TIMEOUT_SECONDS = 600.0
-DEFAULT_INFERENCE_HEARTBEAT_SECONDS = 30.0
+DEFAULT_INFERENCE_HEARTBEAT_SECONDS = 8.0
+"""Less than Temporal's workflow task timeout. Workers heartbeat every second; `benchmarks.killed` has the figures."""
 
 
 class ToolMode(StrEnum):
@@ -131,7 +132,7 @@ class ResolvedAgent(Wire):
     context: Maybe[RecordedContextPolicy] = None
     context_messages: Few[tuple[ContextMessage, ...]] = ()
     inference_timeout_seconds: float = DEFAULT_INFERENCE_TIMEOUT_SECONDS
-    inference_heartbeat_seconds: float = DEFAULT_INFERENCE_HEARTBEAT_SECONDS
+    inference_heartbeat_seconds: float = 30.0  # not the default of agents: digests of recorded ones depend on it
     registry_version: int = 1
     settings: Maybe[RecordedModelSettings] = None
     retry: Maybe[RecordedRetryPolicy] = None
@@ -160,6 +161,10 @@ class ResolvedAgent(Wire):
     state_keys: Few[tuple[StateKeySpec, ...]] = ()
     stop_conditions: Few[tuple[StopCondition, ...]] = ()
     """Checked after every answer, in this order."""
+    replaceable_tools: Few[tuple[str, ...]] = ()
+    """Those of its tools that a frontend tool of the same id replaces."""
+    idle_rules: Few[tuple[str, ...]] = ()
+    """Its permission rules that match no tool of it or its sub-agents: only a frontend tool may be meant."""
     endpoint: Maybe[RecordedEndpoint] = None
     """Another service runs the agent; `model` only names it."""
 
@@ -208,6 +213,8 @@ class WorkerDescription(Wire):
     search_attributes: tuple[str, ...] = ()
     """Those of our search attributes that the namespace has."""
     budget: HistoryBudget = HistoryBudget()
+    revision: Few[int] = 0
+    """The revision of the loop that the worker has; older releases do not say it."""
 
 
 class Resolution(Wire):

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, AliasChoices, Field, JsonValue
 
+from wakeful.contract.applied_decisions import AppliedDecision, DecisionChannel, DecisionChannelName
+from wakeful.contract.applied_decisions import DecisionAction as DecisionAction
+from wakeful.contract.applied_decisions import DecisionActionName as DecisionActionName
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.limits import Name, cut, within
 from wakeful.contract.messages import ToolCall
+from wakeful.contract.names import ACTION_PERMISSION, TOOL_REMOTE_INPUT
 
 RESULT_LIMIT = 256_000
 """Bytes of a decision's result, which the model may read as the result of the call, and of the arguments that it
@@ -84,6 +88,35 @@ class SuspensionTicket(Wire):
     runs_if_denied: Few[bool] = False
     """A decision to cancel runs the tool, too, which finds it in its context: it has to pass the refusal on."""
 
+    @property
+    def is_about_auth(self) -> bool:
+        """Whether the call waits for a permission, or a remote agent behind it for a sign-in."""
+        return self.suspension.action == ACTION_PERMISSION or self._remote_kind == "auth"
+
+    def is_question(self, *, gated: bool) -> bool:
+        """Whether the tool asks for a value. Else a rule, a gate, a hook or the tool asks whether the call may run.
+
+        A sign-in at a remote agent is no question: what that service asks may be whether one of its calls may run.
+
+        Args:
+            gated: a rule, a gate or a hook has suspended the call. It may ask with a schema, as a tool would.
+        """
+        needs_value = needs_result(self.resume_mode, self.suspension.response_schema)
+        return needs_value and not gated and not self.is_about_auth and self._remote_kind in (None, "input")
+
+    @property
+    def _remote_kind(self) -> str | None:
+        """What a remote agent asks for: `input` or `auth`; nothing, if its question was cut; None of other tools."""
+        if self.pending.name != TOOL_REMOTE_INPUT:
+            return None
+        arguments = self.pending.arguments
+        return str(arguments.get("kind", "")) if isinstance(arguments, dict) else ""
+
+
+def needs_result(resume_mode: ResumeMode | None, response_schema: JsonValue) -> bool:
+    """Whether a decision to resume must have a result: the model reads it, or the tool is called with it."""
+    return response_schema is not None or resume_mode not in (None, ResumeMode.REPLAY_TOOL_CALL)
+
 
 def digest_arguments(arguments: JsonValue) -> str:
     """Identifies a call's arguments: any change to them changes the digest."""
@@ -91,14 +124,10 @@ def digest_arguments(arguments: JsonValue) -> str:
     return hashlib.sha256(written.encode()).hexdigest()[:16]
 
 
-class DecisionAction(StrEnum):
-    """What a decision does with a suspended call: `resume` runs it, `cancel` does not."""
-
-    RESUME = "resume"
-    CANCEL = "cancel"
-
-
-DecisionActionName = Literal["resume", "cancel"]
+def _is_sent(channel: DecisionChannel | None) -> DecisionChannel | None:
+    if channel is not None and not channel.is_sent:
+        raise ValueError(f"no client decides by {channel.value!r}: leave the channel out, or name your own")
+    return channel
 
 
 class Decision(Written):
@@ -120,6 +149,8 @@ class Decision(Written):
     """The digest of the arguments that were shown; if they have changed since, the decision is rejected."""
     always: Few[bool] = False
     """Also allow such calls on this thread from now on."""
+    channel: Annotated[Maybe[DecisionChannel], AfterValidator(_is_sent)] = None
+    """By which way it comes; `Client` says so itself."""
 
     if TYPE_CHECKING:
 
@@ -135,7 +166,26 @@ class Decision(Written):
             arguments: JsonValue | None = ...,
             arguments_digest: str | None = ...,
             always: bool = ...,
+            channel: DecisionChannel | DecisionChannelName | None = ...,
         ) -> None: ...
+
+    def applied(self, ticket: SuspensionTicket, at: int) -> AppliedDecision:
+        """The record of it, for the call with this ticket. What names no channel came by a signal."""
+        mode, resumes = ticket.resume_mode, self.action is DecisionAction.RESUME
+        replaces = resumes and mode is ResumeMode.PASS_DECISION_TO_TOOL
+        is_read = mode is ResumeMode.REPLAY_TOOL_CALL if resumes else ticket.runs_if_denied
+        return AppliedDecision(
+            action=self.action,
+            actor=self.actor,
+            at=at,
+            channel=self.channel or DecisionChannel.SIGNAL,
+            reason=self.reason,
+            arguments=self.result if replaces else self.arguments,
+            result=self.result if is_read else None,
+            always=self.always,
+            rule=ticket.remember if self.always else None,
+            decision_id=self.decision_id or "",
+        )
 
     def resume(self, at: int) -> "ToolCallResume":
         return ToolCallResume(
@@ -160,6 +210,22 @@ class ToolCallResume(Wire):
     updated_at: int = 0
     arguments: Maybe[JsonValue] = None
     """The arguments that replace the model's."""
+
+
+class ClientDecisions(StrEnum):
+    """Which decisions the clients of a server may make (A2A, MCP). Staff make the others, in the inbox."""
+
+    NONE = "none"
+    QUESTIONS = "questions"
+    """Answers to what an agent asks for: a value. Whether a call may run is not theirs to say."""
+    ALL = "all"
+
+    def include(self, *, is_question: bool) -> bool:
+        """Whether clients may decide a question, or an approval."""
+        return self is ClientDecisions.ALL or (self is ClientDecisions.QUESTIONS and is_question)
+
+
+ClientDecisionsName = Literal["none", "questions", "all"]
 
 
 class Decisions(Written):

@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
+from wakeful.contract.applied_decisions import AppliedDecision
 from wakeful.contract.base import Few, Maybe, Wire
-from wakeful.contract.messages import Message
+from wakeful.contract.messages import MediaBlock, Message
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity, RunStatus, Termination, Usage
 from wakeful.contract.tasks import Task
@@ -44,6 +45,8 @@ class FinishSummary(Wire):
     """Of a cancelled run: the reason that was given."""
     output: Maybe[JsonValue] = None
     """The answer, parsed as the agent's output type."""
+    artifacts: Few[tuple[MediaBlock, ...]] = ()
+    """The files of the answer."""
     usage: Maybe[Usage] = None
     """Of the run so far; absent if no provider reported any."""
     unread: Few[tuple[str, ...]] = ()
@@ -170,6 +173,8 @@ class ToolCallDone(Wire):
     """Of the message that has the result; of a suspended call, the one that will have it."""
     result: ToolResult
     outcome: ToolCallOutcome
+    gated: Few[bool] = False
+    """Of a suspended call: a permission rule, a gate or a hook suspended it, not its tool."""
 
 
 class ToolCallStreamDelta(Wire):
@@ -183,6 +188,17 @@ class ToolCallStreamDelta(Wire):
     """Characters before this delta that were not shown: more came between two heartbeats than one carries."""
     restarted: Few[bool] = False
     """The call runs again after its worker was lost: drop what it has shown before."""
+
+
+class ToolCallDecided(Wire):
+    """A decision about a call was applied: of a person or a program, of a deadline, or of a rule that was allowed."""
+
+    event_type: Literal["tool_call_decided"] = "tool_call_decided"
+    call_id: str
+    tool_name: str
+    suspension_id: Maybe[str] = None
+    """Absent if a rule decided: the call was not suspended."""
+    decision: AppliedDecision
 
 
 class ToolCallResumed(Wire):
@@ -372,6 +388,7 @@ AgentEvent = Annotated[
     | ToolCallReady
     | ToolCallDone
     | ToolCallStreamDelta
+    | ToolCallDecided
     | ToolCallResumed
     | ToolCallCancel
     | StreamReset

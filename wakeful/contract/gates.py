@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from wakeful.contract.base import Maybe, Wire
+from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.decisions import SuspensionTicket
 from wakeful.contract.tools import ToolResult
 
@@ -16,6 +16,8 @@ class Block(Wire):
     reason: str
     result: Maybe[ToolResult] = None
     """What `after_tool_execute` hooks made of the error result."""
+    rule: Few[str] = ""
+    """The permission rule that denies the call, or the policy's default; empty if a gate or a hook blocks it."""
 
 
 class Suspend(Wire):

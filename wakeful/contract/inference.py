@@ -12,7 +12,7 @@ from wakeful.contract.context import CompactionMark, ContextMessage, ContextRepo
 from wakeful.contract.events import EventRecord
 from wakeful.contract.gates import Verdict
 from wakeful.contract.hooks import HookEffects, RequestChanges
-from wakeful.contract.messages import LeftOut, Message, ThinkingBlock, ToolCall
+from wakeful.contract.messages import LeftOut, MediaBlock, Message, ThinkingBlock, ToolCall
 from wakeful.contract.model_settings import ModelSettings, RecordedOverrides
 from wakeful.contract.permissions import Rule
 from wakeful.contract.remote import RemoteOrigin
@@ -116,6 +116,8 @@ class ModelResponse(Wire):
     """A hook stopped the inference before the model was called; there is no answer."""
     remote: Maybe[RemoteOrigin] = None
     """Where a remote agent made the answer."""
+    media: Few[tuple[MediaBlock, ...]] = ()
+    """Files of a remote agent's answer, as far as history can hold them; its text names all."""
 
     if TYPE_CHECKING:
 
@@ -141,6 +143,7 @@ class ModelResponse(Wire):
             left_out: Sequence[LeftOut] = ...,
             skipped: bool = ...,
             remote: RemoteOrigin | None = ...,
+            media: Sequence[MediaBlock] = ...,
         ) -> None: ...
 
     @property
@@ -221,6 +224,8 @@ class InferInput(Wire):
     """The digest of the run's metadata; only with `identity`."""
     permissions: Few[tuple[Rule, ...]] = ()
     """Rules of the thread and the run, on top of the agent's."""
+    questions: Few[tuple[tuple[Rule, ...], ...]] = ()
+    """Groups of rules, of the request and of ancestors: what one of them asks about, no rule outside of it allows."""
     state: Maybe[StateView] = None
     """For hooks; absent if the agent has none in this phase."""
     step: Few[int] = 0

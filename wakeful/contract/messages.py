@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 from pydantic import AfterValidator, Field, JsonValue
 from pydantic_core import to_json
 
+from wakeful.contract.applied_decisions import AppliedDecision
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.remote import RemoteOrigin
 
@@ -169,6 +170,8 @@ class Message(Wire):
     """Of an answer: what its request did not include; later requests do not include it either."""
     remote: Maybe[RemoteOrigin] = None
     """Of the answer of a remote agent: where it was made."""
+    decisions: Few[tuple[AppliedDecision, ...]] = ()
+    """Of the result of a tool call: who decided about the call, the newest last. What is long is cut."""
 
     if TYPE_CHECKING:
 
@@ -185,12 +188,19 @@ class Message(Wire):
             is_mail: bool = ...,
             left_out: Sequence[LeftOut] = ...,
             remote: RemoteOrigin | None = ...,
+            decisions: Sequence[AppliedDecision] = ...,
         ) -> None: ...
 
     @property
     def text(self) -> str:
         """The text blocks, joined."""
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
+
+    @property
+    def media(self) -> tuple[MediaBlock, ...]:
+        """Its pictures, documents, audio and video."""
+        kinds = ImageBlock | DocumentBlock | AudioBlock | VideoBlock
+        return tuple(block for block in self.content if isinstance(block, kinds))
 
 
 C = TypeVar("C")

@@ -74,6 +74,9 @@ QUERY_FORK_POINT = "fork_point"
 HANDLED_EARLY = "HandledEarly"
 """The type of the failure by which a workflow rejects events that no workflow task has handled yet."""
 
+DEADLOCK = "[TMPRL1101]"
+"""The SDK's code for a workflow task that takes more than two seconds, as any may on a machine that is busy enough."""
+
 MALFORMED_REQUEST = "malformed_request"
 """The type of the failure of a workflow that was started with something else than a run request."""
 
@@ -93,8 +96,12 @@ ACTIVITY_CHECK_THREAD = "check_archived_thread"
 """Of an archive: whether its thread may still need it."""
 ACTIVITY_EXPIRE = "delete_expired_thread"
 """Of an archive: delete its thread, which has expired."""
+ACTIVITY_WAKE = "wake_thread"
+"""Of an archive: wake its thread for messages that came after the close."""
 ACTIVITY_COMPACT = "compact"
 ACTIVITY_DELIVER = "deliver_message"
+ACTIVITY_FIND_STOPPING = "find_stopping_ancestor"
+"""Before a sub-agent starts another: whether a thread above it stops its descendants."""
 ACTIVITY_HOOKS = "run_hooks"
 ACTIVITY_POST_TASK = "post_task_update"
 """Of the push notifications of a thread: wait for the next state of an A2A task, and post it to a webhook."""
@@ -122,8 +129,10 @@ RESERVED_TOOL_NAMES = frozenset(
         ACTIVITY_ARCHIVE,
         ACTIVITY_CHECK_THREAD,
         ACTIVITY_EXPIRE,
+        ACTIVITY_WAKE,
         ACTIVITY_COMPACT,
         ACTIVITY_DELIVER,
+        ACTIVITY_FIND_STOPPING,
         ACTIVITY_HOOKS,
         ACTIVITY_POST_TASK,
     }
@@ -156,6 +165,10 @@ MEMO_TITLE = "title"
 MEMO_FORKED_FROM = "forked_from"
 MEMO_PENDING = "pending"
 """Of a thread with calls that wait for a decision: what lists show of them."""
+MEMO_COUNTED = "counted"
+"""Of a sub-agent: its parent counts the agents of their tree, and answers requests for more."""
+MEMO_STOPPING = "stopping"
+"""Of a thread that is stopping its sub-agents, and all of their descendants."""
 MEMO_WOKEN_FROM = "woken_from"
 """Of a thread that was woken: the run id of its closed execution."""
 MEMO_SCHEDULED_AGENT = "wakeful_agent"

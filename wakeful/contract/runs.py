@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, JsonValue
 from wakeful.contract.base import Few, Maybe, Wire, Written, json_bytes
 from wakeful.contract.budgets import Spent
 from wakeful.contract.limits import NAME_LENGTH, cut
+from wakeful.contract.messages import MediaBlock
 
 
 class RunStatus(StrEnum):
@@ -284,7 +285,9 @@ class Blocked(Wire):
     type: Literal["blocked"] = "blocked"
     value: str
     code: Few[str] = ""
-    """What blocked it, unless it was a gate."""
+    """What blocked it, unless it was a permission rule or a gate."""
+    rule: Few[str] = ""
+    """The permission rule that denied a call, or the policy's default, such as `default_behavior: deny`."""
 
 
 class Suspended(Wire):
@@ -319,6 +322,10 @@ def status_reason(termination: Termination) -> str:
             return termination.type
 
 
+INVALID_OUTPUT = "invalid_output"
+"""The code of an error: the answer does not match the agent's output type."""
+
+
 def outcome_of(termination: Termination) -> str:
     """How a run ended, in one of five words: `natural`, `stopped`, `blocked`, `error` or `cancelled`."""
     match termination:
@@ -333,8 +340,8 @@ def reason_code(termination: Termination) -> str:
     match termination:
         case Stopped(value=value):
             code = value.code
-        case Blocked(code=code):
-            code = code or "gate"
+        case Blocked(code=code, rule=rule):
+            code = code or ("rule" if rule else "gate")
         case Errored(code=code):
             code = code or "error"
         case _:
@@ -373,6 +380,8 @@ class RunResult(Wire):
     """Ids of accepted messages that the run ended too early to read."""
     output: Maybe[JsonValue] = None
     """The last answer, parsed as the agent's output type; only if the run ended naturally."""
+    artifacts: Few[tuple[MediaBlock, ...]] = ()
+    """The files of the last answer: those of a remote agent."""
     receipt: Maybe[CancelReceipt] = None
     """Which descendants were cancelled with the run."""
     spent: Maybe[Spent] = None
@@ -396,7 +405,7 @@ def fitting_result(result: RunResult, limit: int = RESULT_BYTES) -> RunResult:
         "detail": None if result.detail is None else cut(result.detail),
         "cut": True,
     }
-    rest = {"response": "", "unread": (), "output": None, "receipt": None}
+    rest = {"response": "", "unread": (), "output": None, "receipt": None, "artifacts": ()}
     fitting = result.model_copy(update=short | rest)
     for field in ("receipt", "unread", "output"):
         more = fitting.model_copy(update={field: getattr(result, field)})
@@ -409,8 +418,10 @@ def fitting_result(result: RunResult, limit: int = RESULT_BYTES) -> RunResult:
 
 def _short(termination: Termination) -> Termination:
     match termination:
-        case Errored(value=text) | Blocked(value=text):
+        case Errored(value=text):
             return termination.model_copy(update={"value": cut(text)})
+        case Blocked(value=text, rule=rule):
+            return termination.model_copy(update={"value": cut(text), "rule": cut(rule)})
         case Stopped(value=StopDetail(code=code, detail=detail)):
             short = None if detail is None else cut(detail)
             return Stopped(value=StopDetail(code=cut(code, NAME_LENGTH), detail=short))

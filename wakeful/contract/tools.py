@@ -21,7 +21,10 @@ from wakeful.contract.runs import RunIdentity
 from wakeful.contract.state import StateView
 
 DEFAULT_TIMEOUT_SECONDS = 600.0
-DEFAULT_HEARTBEAT_SECONDS = 30.0
+DEFAULT_HEARTBEAT_SECONDS = 8.0
+FOREIGN_HEARTBEAT_SECONDS = 30.0
+"""Of a tool with a task queue of its own: its program has to heartbeat by itself. Also of a descriptor that does not
+say it: inputs in recorded histories have those of frontend tools."""
 DEFAULT_QUEUE_SECONDS = 900.0
 """How long a call waits for a worker of its tool's own task queue."""
 
@@ -111,6 +114,8 @@ class McpToolRef(Wire):
     """The name of the server in the registry."""
     tool: str
     """The server's own name of the tool."""
+    changed: Maybe[str] = None
+    """How the server's tools differ from those that its settings pin: people are asked about every call."""
 
 
 class ToolDescriptor(Wire):
@@ -127,7 +132,7 @@ class ToolDescriptor(Wire):
     frontend: Few[bool] = False
     effects: Effects = Effects.ONCE
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
-    heartbeat_seconds: float = DEFAULT_HEARTBEAT_SECONDS
+    heartbeat_seconds: float = FOREIGN_HEARTBEAT_SECONDS
     task_queue: Maybe[str] = None
     """Of the workers that run it, which may be programs in another language; absent if the run's own workers do."""
     queue_seconds: Maybe[float] = None
@@ -284,7 +289,9 @@ class ToolOutcome(Wire):
 
     result: ToolResult
     blocked: Maybe[str] = None
-    """A gate blocked the call just before it ran; the run ends."""
+    """A rule, a gate or a hook blocked the call just before it ran; the run ends."""
+    rule: Few[str] = ""
+    """The permission rule that blocked it, if one did."""
     gated: Few[bool] = False
     """A gate suspended the call, not the tool."""
     handoff: Maybe[str] = None
@@ -353,6 +360,8 @@ class ToolCallInput(Wire):
     """The digest of the agent whose gates are asked again before the call; absent if it has none."""
     permissions: Few[tuple[Rule, ...]] = ()
     """Rules of the thread and the run, on top of the agent's."""
+    questions: Few[tuple[tuple[Rule, ...], ...]] = ()
+    """Groups of rules, of the request and of ancestors: what one of them asks about, no rule outside of it allows."""
     state: Maybe[StateView] = None
     """For the tool and hooks; absent if the agent has no state."""
     step: Few[int] = 0

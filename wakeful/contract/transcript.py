@@ -2,6 +2,7 @@
 
 import hashlib
 
+from wakeful.contract.applied_decisions import AppliedDecision
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import ContentBlock, Message, MessageMetadata, Role, TextBlock, ThinkingBlock
 from wakeful.contract.tools import ToolResult
@@ -16,10 +17,17 @@ def chained(digest: str, message: Message) -> str:
     return hashlib.sha256(f"{digest}\n{seen}".encode()).hexdigest()[:32]
 
 
-def tool_message(call_id: str, result: ToolResult, *, id: str = "", metadata: MessageMetadata | None = None) -> Message:
+def tool_message(
+    call_id: str,
+    result: ToolResult,
+    *,
+    id: str = "",
+    metadata: MessageMetadata | None = None,
+    decisions: tuple[AppliedDecision, ...] = (),
+) -> Message:
     """The transcript entry of a tool result."""
     content = (TextBlock(text=result.text), *result.media)
-    return Message(id=id, role=Role.TOOL, content=content, tool_call_id=call_id, metadata=metadata)
+    return Message(id=id, role=Role.TOOL, content=content, tool_call_id=call_id, metadata=metadata, decisions=decisions)
 
 
 def assistant_message(response: ModelResponse, *, id: str = "", metadata: MessageMetadata | None = None) -> Message:
@@ -32,7 +40,7 @@ def assistant_message(response: ModelResponse, *, id: str = "", metadata: Messag
     return Message(
         id=id,
         role=Role.ASSISTANT,
-        content=tuple(blocks),
+        content=(*blocks, *response.media),
         tool_calls=response.tool_calls,
         metadata=metadata,
         left_out=response.left_out,

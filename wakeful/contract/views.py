@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from pydantic import JsonValue
 
+from wakeful.contract.applied_decisions import AppliedDecision, DecisionAction
 from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.carryover import Carryover
@@ -30,6 +31,16 @@ class ToolCallView(Wire):
     """The thread of the sub-agent that the call waits for."""
     work_id: Maybe[str] = None
     """The parent's id for that sub-agent."""
+    gated: Few[bool] = False
+    """A permission rule, a gate or a hook suspended the call. The thread's memo does not say so."""
+
+
+class DecidedCall(Wire):
+    """A decision about a call of the run. What is long is cut."""
+
+    call_id: str
+    tool_name: str
+    decision: AppliedDecision
 
 
 class PendingView(Wire):
@@ -68,6 +79,33 @@ RESTORING = "reading its earlier conversation"
 """`StatusView.doing` while a woken thread or a fork is being restored."""
 
 
+class SentKind(StrEnum):
+    """What clients and other threads send to a thread."""
+
+    DECISION = "decision"
+    MESSAGE = "message"
+    CANCEL = "cancel"
+    CLOSE = "close"
+    CHANGE = "change"
+    """A message is withdrawn or edited, or a rule is revoked."""
+
+
+class Sent(Wire):
+    """Something that was sent to a thread: history has it, and no worker has handled it yet."""
+
+    kind: SentKind
+    at: int
+    """When Temporal received it, in milliseconds since 1970."""
+    by: Maybe[str] = None
+    """Who sent it: the actor or the user, as the sender states it; else the thread, or the identity of the program."""
+    id: Maybe[str] = None
+    """Of the decision, the message or the request."""
+    target: Maybe[str] = None
+    """Of a decision: the call, or its suspension, as the decision names it."""
+    action: Maybe[DecisionAction] = None
+    """Of a decision."""
+
+
 class StatusView(Wire):
     """The status of a thread and its newest run."""
 
@@ -80,6 +118,8 @@ class StatusView(Wire):
     """How many runs the thread has had, including this one."""
     waiting_for: Maybe[WaitingFor] = None
     calls: Few[tuple[ToolCallView, ...]] = ()
+    decisions: Few[tuple[DecidedCall, ...]] = ()
+    """The newest decisions about calls of the run, the newest last; `client.decisions` has all of them."""
     queued: Few[int] = 0
     refusals: Few[tuple[Refusal, ...]] = ()
     result: Maybe[RunResult] = None
@@ -95,9 +135,16 @@ class StatusView(Wire):
     """What the run may spend."""
     metadata: Few[dict[str, JsonValue]] = {}
     """Of the message that began the run."""
+    no_more_agents: Maybe[str] = None
+    """Why the run may start no more sub-agents: which limit is reached, and where it is set."""
+    idle_rules: Few[tuple[str, ...]] = ()
+    """Permission rules of its agent that match no tool of the run: they guard nothing."""
     unhandled_since: Maybe[int] = None
     """Since when a workflow task has been waiting for a worker, in milliseconds since 1970: what arrived since then is
     not in this status. No query answers it; `client.status` reads it from Temporal."""
+    unhandled: Few[tuple[Sent, ...]] = ()
+    """What was sent since then, the oldest first: decisions, messages, cancels and changes that no worker has handled.
+    `client.status` reads it from history."""
 
     @property
     def children(self) -> tuple[str, ...]:
@@ -105,6 +152,11 @@ class StatusView(Wire):
         calls = (call.child_thread_id for call in self.calls)
         tasks = (task.thread_id for task in self.tasks if not task.status.is_terminal)
         return tuple(thread for thread in (*calls, *tasks) if thread is not None)
+
+    def decision_sent(self, call: ToolCallView) -> Sent | None:
+        """The decision about a suspended call that no worker has handled yet: it need not be asked for again."""
+        names = (call.call_id, call.ticket.suspension.id if call.ticket is not None else None)
+        return next((sent for sent in self.unhandled if sent.target is not None and sent.target in names), None)
 
     @property
     def pending(self) -> tuple[SuspensionTicket, ...]:
@@ -146,6 +198,8 @@ class RuleScope(StrEnum):
     """Added by a decision with `always`; it can be revoked."""
     RUN = "run"
     """Of the request or a hook; it ends with the run."""
+    ANCESTOR = "ancestor"
+    """Of an agent that started this one or handed the run off, or of a request to one."""
 
 
 class ScopedRule(Wire):

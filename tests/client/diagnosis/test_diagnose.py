@@ -43,7 +43,7 @@ from wakeful.contract.streaming import Outage
 from wakeful.contract.subagents import ChildResult
 from wakeful.contract.tasks import Task as BackgroundTask
 from wakeful.contract.tasks import TaskStatus, TaskType
-from wakeful.contract.views import ToolCallView, WaitingFor
+from wakeful.contract.views import Sent, SentKind, ToolCallView, WaitingFor
 
 NOW = 1_800_000_000_000  # 2027-01-15 08:00:00 UTC
 MINUTE = 60_000
@@ -56,12 +56,13 @@ def queue(kind: QueueKind, *ages: float, name: str = "q", **more: Any) -> dict[t
     return {(name, kind): TaskQueue(name, kind, pollers, **more)}
 
 
+VIEW = view_of("t", "agent", doing="calling gpt")
 POLLED = queue(QueueKind.WORKFLOW, 3) | queue(QueueKind.ACTIVITY, 3)
 
 
 def thread(**more: Any) -> Evidence:
     """A thread that answers."""
-    view = more.pop("view", view_of("t", "agent", doing="calling gpt"))
+    view = more.pop("view", VIEW)
     known: dict[str, Any] = {"queues": POLLED, "view": view, "has_answered": view is not None, **more}
     return Evidence("t", "q", **known)
 
@@ -364,6 +365,90 @@ def test_no_worker_outranks_what_is_pending_unless_a_worker_answers() -> None:
     )
     assert diagnosed(thread(activities=pending, queues=deserted)).cause is Cause.MODEL_RETRYING
     assert diagnosed(thread(view=None, queues=deserted)).since == NOW - 240_000
+
+
+def sent(kind: SentKind = SentKind.DECISION, *, ago: int = 12_000, **more: object) -> Sent:
+    return Sent.model_validate({"kind": kind, "at": NOW - ago} | more)
+
+
+APPROVED = sent(by="ann", target="call", action="resume")
+
+
+def was_sent(*unhandled: Sent, **more: Any) -> Evidence:
+    """A thread with these signals in its history, which no worker has handled."""
+    view = more.pop("view", VIEW)
+    known = {
+        "task": WorkflowTask(unhandled[0].at, 1, is_started=False),
+        "unhandled": unhandled,
+        "view": view and view.model_copy(update={"unhandled": unhandled}),
+        "has_answered": False,
+    }
+    return thread(**known | more)
+
+
+def test_a_decision_that_was_sent_is_not_asked_for_again() -> None:
+    asking = VIEW.model_copy(update={"calls": (asking_call("pay", "call"),)})
+    assert diagnosed(thread(view=asking)).cause is Cause.DECISION
+    new = APPROVED.model_copy(update={"at": NOW - 2_000})
+    found = diagnosed(was_sent(new, view=asking))
+    assert (found.cause, found.commands) == (Cause.WORKING, ("wakeful why t",))
+    assert "t has not handled yet: a decision on call (approve) by ann, sent 2s ago (07:59:58 UTC)." in found.why
+    by_suspension = new.model_copy(update={"target": "suspend_call"})
+    assert diagnosed(was_sent(by_suspension, view=asking)).cause is Cause.WORKING
+    other = VIEW.model_copy(update={"calls": (asking_call("pay", "call"), asking_call("pay", "another"))})
+    both = diagnosed(was_sent(new, view=other))
+    assert (both.cause, both.commands[0]) == (Cause.DECISION, "wakeful approve t/another")
+
+
+def test_a_task_that_no_worker_has_taken_for_ten_seconds_is_named_though_a_worker_was_there_a_minute_ago() -> None:
+    asking = VIEW.model_copy(update={"calls": (asking_call("pay", "call"), asking_call("pay", "another"))})
+    gone = was_sent(APPROVED, view=asking, queues=queue(QueueKind.WORKFLOW, 40), pending_calls=("call", "another"))
+    found = diagnosed(gone)
+    assert found.cause is Cause.WORKER_SILENT
+    assert (
+        "No worker has polled task queue 'q' since 07:59:48 UTC: the last worker there, worker-0, polled" in found.why
+    )
+    assert "t has not handled yet: a decision on call (approve) by ann" in found.why
+    assert found.commands[-1] == "wakeful approve t/another"  # the other one was sent
+    recent = APPROVED.model_copy(update={"at": NOW - 9_000})
+    assert diagnosed(replace(gone, task=None, unhandled=())).cause is Cause.DECISION
+    new = replace(gone, unhandled=(recent,), task=WorkflowTask(NOW - 9_000, 1, is_started=False))
+    assert diagnosed(new).cause is Cause.DECISION
+    # Temporal counts the task anew when the worker that had the run in its cache has not taken it.
+    again = replace(gone, task=WorkflowTask(NOW - 2_000, 1, is_started=False))
+    assert diagnosed(again).since == APPROVED.at
+    assert diagnosed(replace(gone, has_answered=True)).cause is Cause.DECISION
+
+
+def test_no_worker_is_missed_while_workers_are_busy_with_hundreds_of_runs() -> None:
+    crowded = queue(QueueKind.WORKFLOW, 1, backlog=500, backlog_age=11)
+    found = diagnosed(was_sent(APPROVED, queues=crowded))
+    assert found.cause is Cause.BACKLOG
+    assert "Workers are busy: 1 worker polled task queue 'q' since; about 500 workflow tasks are queued" in found.why
+    uncounted = diagnosed(was_sent(APPROVED, queues=queue(QueueKind.WORKFLOW, 1)))
+    assert (uncounted.cause, "Temporal counts no backlog yet" in uncounted.why) == (Cause.BACKLOG, True)
+
+
+def test_without_a_worker_only_what_was_not_sent_is_asked_for() -> None:
+    deserted = queue(QueueKind.WORKFLOW, 240)
+    gone = was_sent(APPROVED, view=None, queues=deserted, pending_calls=("call", "another"))
+    found = diagnosed(gone)
+    assert (found.cause, found.commands[-1]) == (Cause.NO_WORKER, "wakeful approve t/another")
+    decided = diagnosed(replace(gone, pending_calls=("call",)))
+    assert decided.commands == ("wakeful worker --app module:registry --task-queue q",)
+
+
+def test_an_idle_thread_that_was_sent_a_message_does_not_ask_for_one() -> None:
+    idle = VIEW.model_copy(update={"status": RunStatus.DONE})
+    assert diagnosed(thread(view=idle)).cause is Cause.IDLE
+    message = sent(SentKind.MESSAGE, ago=2_000, by="zoe")
+    many = (message, *(sent(SentKind.CANCEL, ago=1_000) for _ in range(4)))
+    found = diagnosed(was_sent(*many, view=idle))
+    assert found.cause is Cause.WORKING
+    assert (
+        "t has not handled yet: a message by zoe, sent 2s ago (07:59:58 UTC); a cancel, sent 1s ago (07:59:59 UTC); "
+        "a cancel, sent 1s ago (07:59:59 UTC); 2 more." in found.why
+    )
 
 
 def test_a_pinned_run_needs_a_worker_of_its_version() -> None:

@@ -176,7 +176,7 @@ async def test_a_rejected_api_key_ends_a_run_and_says_what_to_correct(
     asking: Client, provider: FakeProvider, thread_id: str
 ) -> None:
     provider.will(Status(401, message="no such key"), Answer("here I am"))
-    await ask(asking, "chat", thread_id)
+    await ask(asking, "chat-patient", thread_id)
     await asking.result(thread_id)
     found = await until_cause(asking, thread_id, Cause.FAILED, "answered 401: 'no such key'")
     assert f"{thread_id} ended with an error " in found.doing

@@ -80,8 +80,10 @@ def test_a_call_without_a_decision_is_finished_when_it_expires(
     driver = waiting(make_ticket("s1", expiry=until(1.5, then)), make_ticket("s2"))
     driver.wait(1_500)
     assert (driver.call_statuses, driver.thread.next_alarm) == ([status, ToolCallStatus.SUSPENDED], None)
-    assert [event.event_type for event in driver.last.events] == ["run_start", "tool_call_resumed", "run_finish"]
-    assert driver.last.events[1] == call_resumed("c1", {"error": error}, error, has_failed=True)
+    assert [event.event_type for event in driver.last.events] == [
+        *("run_start", "tool_call_decided", "tool_call_resumed", "run_finish")
+    ]
+    assert driver.last.events[2] == call_resumed("c1", {"error": error}, error, has_failed=True)
     driver.decide(resume("c1"), resume("c2"))
     assert driver.refusal_reasons == [f"call 'c1' has already finished ({status.value})"]
 
@@ -132,7 +134,7 @@ def test_one_timer_handles_everything_due_and_an_expired_decision_is_not_overdue
     )
     driver.wait(5_000)
     assert [event.event_type for event in driver.last.events] == [
-        *("decision_overdue", "run_start", "tool_call_resumed", "run_finish")
+        *("decision_overdue", "run_start", "tool_call_decided", "tool_call_resumed", "run_finish")
     ]
     assert driver.call_statuses == [ToolCallStatus.SUSPENDED, ToolCallStatus.CANCELLED, ToolCallStatus.SUSPENDED]
 

@@ -72,7 +72,7 @@ def test_a_decision_that_arrives_before_its_call_suspends_is_held() -> None:
     assert driver.decide(resume("c1", {"approved": True})).events == ()
     driver.tool("c1", pending())
     assert [command.resume.result for command in driver.tool_commands("c1") if command.resume] == [{"approved": True}]
-    assert driver.event_types[-2:] == ["run_finish", "run_start"]
+    assert driver.event_types[-3:] == ["run_finish", "run_start", "tool_call_decided"]
     assert driver.thread.current.held == ()
 
 
@@ -147,6 +147,21 @@ def test_held_batches_are_applied_in_order_of_arrival_and_a_repeat_once() -> Non
     driver.decide(resume("c1", "second", id="d2"))
     driver.tool("c1", pending())
     assert [command.resume.result for command in driver.tool_commands("c1") if command.resume] == ["first"]
+
+
+@pytest.mark.parametrize(("revision", "at_once"), [(2, 1), (1, 0)], ids=["now", "before"])
+def test_a_batch_is_refused_when_a_later_one_decides_one_of_its_calls(revision: int, at_once: int) -> None:
+    """H-02: runs of the first revision judge the earlier batch only after the next fact."""
+    driver = Driver(PARALLEL, revision=revision)
+    driver.model(asks(call("c1"), call("c2")))
+    driver.tool("c1", pending())
+    driver.decide(reject("c1"), reject("c2"))
+    driver.decide(resume("c1"))
+    reasons = ["call 'c1' was already approved"]
+    assert driver.refusal_reasons == reasons[:at_once]
+    driver.tool("c2", pending())
+    assert driver.refusal_reasons == reasons
+    assert driver.call_statuses == [ToolCallStatus.RUNNING, ToolCallStatus.SUSPENDED]
 
 
 def test_a_decision_for_a_run_that_is_being_cancelled_is_refused() -> None:

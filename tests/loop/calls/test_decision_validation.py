@@ -6,6 +6,7 @@ from pydantic import JsonValue
 from tests.loop.driving import (
     AGENT,
     LOOK,
+    PARALLEL,
     REQUEST,
     Driver,
     after_continue_as_new,
@@ -84,6 +85,20 @@ def test_the_result_of_a_decision_must_match_the_response_schema(
     else:
         reason = refused(driver, resume("c1", result))
         assert reason == f"call 'c1': the result does not match the requested schema: {wrong}"
+
+
+def test_the_schema_checks_of_a_batch_are_limited_together() -> None:
+    driver = Driver(PARALLEL)
+    ids = ("c1", "c2", "c3")
+    driver.model(asks(*map(call, ids)))
+    for id in ids:
+        driver.tool(id, pending_with(make_ticket(f"s-{id}", asks_for={"items": {"type": "integer"}})))
+    long: list[JsonValue] = [list[JsonValue](range(25_000)) for _ in ids]  # two of them exceed the limit
+    assert refused(driver, *map(resume, ids, long)) == (
+        "call 'c3': the result does not match the requested schema: this is too deep or too long to be checked"
+    )
+    driver.decide(*map(resume, ids[:2], long))
+    assert [len(driver.tool_commands(id)) for id in ids] == [2, 2, 1]
 
 
 def test_a_cancel_need_not_match_the_response_schema() -> None:

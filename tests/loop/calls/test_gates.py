@@ -180,6 +180,7 @@ def test_a_call_that_a_gate_suspends_waits_and_the_others_run(agent: ResolvedAge
             message_id="r1:3",
             result=ToolResult.suspended("look", with_digest(ASK.ticket)),
             outcome=ToolCallOutcome.SUSPENDED,
+            gated=True,
         )
     ]
     driver.tool("c2", ok("sunny"))

@@ -23,11 +23,15 @@ from tests.loop.driving import (
 )
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import Decision, ResumeMode
-from wakeful.contract.gates import Suspend
+from wakeful.contract.gates import Block, Suspend
 from wakeful.contract.hooks import HookEffects, Phase, PluginBinding
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
+from wakeful.contract.runs import Blocked, reason_code
+from wakeful.contract.tools import ToolOutcome, ToolResult
 from wakeful.loop.machine.commands import CallTool, StartChild, StartTask
+from wakeful.loop.machine.facts import ToolReturned
+from wakeful.loop.machine.revisions import REVISION
 from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import KEPT_RULES
 
@@ -141,10 +145,12 @@ def resumed_with(
     arguments: JsonValue,
     *,
     mode: str = "replay_tool_call",
+    denied: PermissionPolicy | None = None,
+    revision: int = REVISION,
 ) -> Driver:
     """A run of an agent that denies "secret" in any call; its call `c1` was suspended, and is resumed with these."""
-    agent = agent.model_copy(update={"permissions": NO_SECRETS})
-    driver = Driver(agent, request=REQUEST)
+    agent = agent.model_copy(update={"permissions": denied or NO_SECRETS})
+    driver = Driver(agent, request=REQUEST, revision=revision)
     driver.model(asks_gated(asked, c1=Suspend(ticket=make_ticket("s1", mode=ResumeMode(mode)))))
     edited = {"arguments": arguments} if mode == "replay_tool_call" else {"result": arguments}
     driver.decide(resume("c1").model_copy(update=edited))
@@ -152,7 +158,8 @@ def resumed_with(
 
 
 NO_SECRETS = PermissionPolicy(default_behavior=Behavior.ALLOW, rules=(rule("/./(*secret*)", "deny"),))
-DENIED = "blocked:Tool {!r} denied by permission rules"
+DENIAL = "Tool {!r} denied by permission rules"
+DENIED = f"blocked:{DENIAL}"
 FOREIGN = make_agent().model_copy(update={"tools": (LOOK.model_copy(update={"task_queue": "elsewhere"}),)})
 UNJUDGED = pytest.mark.parametrize(
     ("agent", "asked"),
@@ -177,6 +184,44 @@ def test_a_rule_that_denies_holds_for_the_arguments_of_a_decision_where_no_activ
     assert driver.tool_results == [("c1", f"Tool {asked.name!r} denied by permission rules")]
     assert driver.event_types.count("tool_call_resumed") == 1
     assert [command for command in driver.commands if isinstance(command, StartChild | StartTask | CallTool)] == []
+
+
+@pytest.mark.parametrize(("revision", "is_denied"), [(REVISION, True), (2, False)], ids=["now", "before"])
+def test_a_number_in_a_rule_is_compared_for_the_arguments_of_a_decision(revision: int, is_denied: bool) -> None:
+    """Runs of an earlier revision read the condition as a glob, which these arguments do not match."""
+    large = PermissionPolicy(default_behavior=Behavior.ALLOW, rules=(rule("dig(depth > 10)", "deny"),))
+    driver = resumed_with(PARENT, call("c1", "dig"), {"depth": 11}, denied=large, revision=revision)
+    assert isinstance(driver.thread.stage, Done) is is_denied
+    if is_denied:
+        assert driver.result.termination == Blocked(value=DENIAL.format("dig"), rule="dig(depth > 10)")
+
+
+def test_a_denial_in_the_loop_has_the_message_of_its_rule() -> None:
+    denying = Rule(tool="dig", behavior="deny", message="No deeper than {depth} m.")
+    policy = PermissionPolicy(default_behavior=Behavior.ALLOW, rules=(denying,))
+    driver = resumed_with(PARENT, call("c1", "dig"), {"depth": 11}, denied=policy)
+    assert driver.result.status_reason == "blocked:No deeper than 11 m."
+    assert driver.tool_results == [("c1", "No deeper than 11 m.")]
+
+
+def test_a_denial_in_a_run_of_an_earlier_revision_is_recorded_as_it_was() -> None:
+    driver = resumed_with(PARENT, call("c1", "dig"), {"depth": "secret"}, revision=2)
+    assert driver.result.termination == Blocked(value=DENIAL.format("dig"))
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["with the answer", "just before the call"])
+def test_a_run_that_a_rule_ends_says_which(at_once: bool) -> None:
+    """B-808"""
+    driver = Driver(make_agent(gates=("modest",)))
+    denial = DENIAL.format("look")
+    if at_once:
+        driver.model(asks_gated(call("c1"), c1=Block(reason=denial, rule="look")))
+    else:
+        driver.model(asks(call("c1")))
+        outcome = ToolOutcome(result=ToolResult.rejected("look", denial), blocked=denial, rule="look")
+        driver.feed(ToolReturned(driver.tool_commands("c1")[-1].id, outcome))
+    assert driver.result.termination == Blocked(value=denial, rule="look")
+    assert reason_code(driver.result.termination) == "rule"
 
 
 @UNJUDGED

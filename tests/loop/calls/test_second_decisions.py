@@ -18,11 +18,12 @@ from tests.loop.driving import (
     resume,
     says,
 )
+from wakeful.contract.applied_decisions import ACTOR_LENGTH, AppliedDecision
 from wakeful.contract.decisions import Decision, DecisionAction
-from wakeful.contract.outcomes import ACTOR_LENGTH, AppliedDecision, Outcome
+from wakeful.contract.outcomes import Outcome
+from wakeful.contract.remembered_outcomes import OUTCOMES_BYTES, newest
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.opening import begin
-from wakeful.loop.thread.outcomes import OUTCOMES_BYTES, newest
 from wakeful.loop.thread.views import carryover
 
 

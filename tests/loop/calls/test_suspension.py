@@ -95,7 +95,8 @@ def test_a_suspended_run_resumes_with_the_first_decision() -> None:
     """B-335"""
     driver = awaiting_decisions()
     driver.decide(resume("c1"))
-    assert driver.last.events == (RunStart(thread_id="t1", run_id="r1", identity=driver.thread.identity),)
+    assert driver.last.events[0] == RunStart(thread_id="t1", run_id="r1", identity=driver.thread.identity)
+    assert [event.event_type for event in driver.last.events] == ["run_start", "tool_call_decided"]
     assert driver.thread.status is RunStatus.RUNNING
 
 

@@ -29,6 +29,7 @@ from wakeful.contract.events import (
     RunStart,
     SignalRefused,
     ToolCallCancel,
+    ToolCallDecided,
     ToolCallDone,
     ToolCallOutcome,
     ToolCallResumed,
@@ -185,7 +186,7 @@ class ChatTurns:
         if not _is_obvious(record):
             self._view.show(record)
         if _suspends_call(record) or _suspends_run(record):
-            await self._ask_for_decisions(record.thread_id or self._thread_id)
+            await self._ask_for_decisions(record)
 
     def _track_run(self, record: EventRecord) -> None:
         """Update whether a run is under way."""
@@ -203,15 +204,17 @@ class ChatTurns:
             case _:
                 pass
 
-    async def _ask_for_decisions(self, thread_id: str) -> None:
-        """Ask for every decision that this thread waits for, once."""
+    async def _ask_for_decisions(self, record: EventRecord) -> None:
+        """Ask for every decision that the record's thread waited for then, once."""
         try:
-            waiting = pending_of(await read_status(self._client.reader, thread_id))
+            waiting = pending_of(await read_status(self._client.reader, record.thread_id or self._thread_id))
         except WakefulError:
             return  # the thread has ended or does not answer, which is reported elsewhere
         for pending in waiting:
             key = pending.ticket, pending.since  # a call may suspend again
-            if key not in self._asked and self._cancelling is None:
+            # The thread may be ahead of the screen: what came between is shown before the question that followed it.
+            is_shown = (pending.since or 0) <= record.at
+            if is_shown and key not in self._asked and self._cancelling is None:
                 self._asked.add(key)
                 await self._ask(pending)
 
@@ -263,7 +266,7 @@ def _decides(record: EventRecord, pending: PendingDecision) -> bool:
     if record.thread_id != pending.thread_id:
         return False
     match record.event:
-        case ToolCallResumed(target_id=id) | ToolCallCancel(id=id):
+        case ToolCallDecided(call_id=id) | ToolCallResumed(target_id=id) | ToolCallCancel(id=id):
             return id == pending.call_id
         case ToolCallDone(id=id):
             return id == pending.call_id and not _suspends_call(record)

@@ -10,10 +10,10 @@ import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from wakeful.cli.chat.resume import newest_events
+from wakeful.cli.terminal.guarded_stream import readable
 from wakeful.cli.terminal.outage_notice import OutageNotice, warn
 from wakeful.cli.terminal.pending_lines import pending_lines
 from wakeful.cli.terminal.render import event_lines
-from wakeful.cli.terminal.text import readable
 from wakeful.client.approvals import pending_of
 from wakeful.client.client import Client
 from wakeful.client.wake import describe

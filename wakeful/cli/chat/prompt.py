@@ -22,6 +22,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.shortcuts import CompleteStyle
 from prompt_toolkit.styles import Style
 
+from wakeful.cli.terminal.guarded_stream import readable
 from wakeful.cli.terminal.render import PROMPT
 
 HINT = "Enter sends, Alt-Enter starts a new line, /help lists commands"
@@ -87,7 +88,7 @@ class Prompts:
             Dismissed: the prompt was dismissed.
         """
         session: PromptSession[str] = PromptSession(
-            [("class:ask", question)],
+            [("class:ask", readable(question))],
             style=STYLE,
             color_depth=self._depth,
             interrupt_exception=Interrupted,

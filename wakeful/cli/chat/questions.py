@@ -23,7 +23,7 @@ from wakeful.cli.terminal.text import (
 )
 from wakeful.client.approvals import PendingDecision
 from wakeful.client.client import Client
-from wakeful.contract.decisions import DecisionAction, ResumeMode
+from wakeful.contract.decisions import DecisionAction
 from wakeful.contract.errors import WakefulError
 
 INDENT = "      "
@@ -93,7 +93,7 @@ class Questions:
                 return Answer(DecisionAction.RESUME, arguments=arguments, actor=current_user())
             case _:
                 result = parse_json(choice.rest, "the answer") if choice.rest else None
-                if result is None and needs_result(pending):
+                if result is None and pending.needs_result:
                     raise ValueError("this call takes your answer as its result: y, then the answer as JSON")
                 always = choice.kind == "always"
                 return Answer(DecisionAction.RESUME, result=result, always=always, actor=current_user())
@@ -169,17 +169,9 @@ def _wrapped(lead: str, text: str, columns: int) -> tuple[list[str], bool]:
 
 def choices_text(pending: PendingDecision) -> str:
     """What the person may type."""
-    parts = ["[y]es, with the answer as JSON" if needs_result(pending) else "[y]es", "[n]o, with a reason"]
+    parts = ["[y]es, with the answer as JSON" if pending.needs_result else "[y]es", "[n]o, with a reason"]
     if pending.remember:
         parts.append(f"[a]lways {printable(pending.remember)}")
-    if isinstance(pending.arguments, dict) and not needs_result(pending):
+    if isinstance(pending.arguments, dict) and not pending.needs_result:
         parts.append("[e]dit the arguments")
     return " · ".join(parts)
-
-
-def needs_result(pending: PendingDecision) -> bool:
-    """Whether the decision must carry a result: the model reads it, or the tool is called with it."""
-    return pending.response_schema is not None or pending.resume_mode in (
-        ResumeMode.USE_DECISION_AS_TOOL_RESULT,
-        ResumeMode.PASS_DECISION_TO_TOOL,
-    )

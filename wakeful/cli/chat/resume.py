@@ -6,8 +6,9 @@ from temporalio.client import WorkflowExecutionStatus
 
 from wakeful.cli.session import read_status
 from wakeful.cli.terminal.colours import CYAN, Colours
+from wakeful.cli.terminal.guarded_stream import readable
 from wakeful.cli.terminal.render import PROMPT
-from wakeful.cli.terminal.text import readable, short_call
+from wakeful.cli.terminal.text import short_call
 from wakeful.client.client import Client
 from wakeful.client.wake import describe
 from wakeful.contract.events import EventRecord

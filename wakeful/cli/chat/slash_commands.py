@@ -7,9 +7,10 @@ from time import time
 from typing import Protocol
 
 from wakeful.cli.terminal.call_lines import ShownResult
+from wakeful.cli.terminal.guarded_stream import readable
 from wakeful.cli.terminal.live_view import LiveView
 from wakeful.cli.terminal.status_lines import related_lines, status_lines
-from wakeful.cli.terminal.text import compact, printable, readable
+from wakeful.cli.terminal.text import compact, printable
 from wakeful.cli.terminal.tree_lines import tree_lines
 from wakeful.client.client import Client
 from wakeful.contract.errors import CallerError

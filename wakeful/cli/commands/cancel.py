@@ -70,7 +70,7 @@ def cancel(
 async def _cancel(client: Client, thread: str, reason: str | None, *, wait: bool) -> str:
     from wakeful.cli.terminal.outage_notice import OutageNotice, warn
     from wakeful.cli.terminal.result_lines import stopped_lines
-    from wakeful.client.cancel import cancel_and_wait, cancel_run, is_background_tool
+    from wakeful.client.cancel import cancel_and_wait, cancel_thread, is_background_tool
     from wakeful.client.cancel_many import wait_until_ended
     from wakeful.contract.errors import CannotDecode
 
@@ -81,7 +81,7 @@ async def _cancel(client: Client, thread: str, reason: str | None, *, wait: bool
             return "\n".join(stopped_lines(stopped))
     except CannotDecode:
         pass
-    is_decoded = await cancel_run(client.temporal, thread, reason=reason)
+    is_decoded = await cancel_thread(client.reader, thread, reason=reason)
     if wait:
         await wait_until_ended(client.temporal, [thread], on_progress=_Progress("of 1 run ended"))
     return f"{'cancelled' if wait else 'cancel sent'}{'' if is_decoded else UNDECODED}"
@@ -117,7 +117,7 @@ async def _cancel_found(client: Client, filter: str, *, reason: str | None, wait
     for id in sorted(next_runs):
         print(f"a queued message has started the next run of {printable(id)}")
     for id, problem in sorted(outcome.failed.items()):
-        print(f"wakeful: {id}: {problem}", file=sys.stderr)
+        print(f"wakeful: {printable(id)}: {printable(problem)}", file=sys.stderr)
     if outcome.failed:
         raise typer.Exit(1)
 

@@ -33,6 +33,7 @@ def show(
     from wakeful.cli.terminal.colours import colours_of
     from wakeful.cli.terminal.render import message_lines, state_lines
     from wakeful.cli.terminal.status_lines import read_related_lines, related_lines
+    from wakeful.cli.terminal.text import printable
     from wakeful.client.branching.steps import steps_of
 
     async def go(client: Client) -> None:
@@ -45,14 +46,17 @@ def show(
         if as_json:
             return
         if past is not None:
+            if past.status is None or past.state is None:
+                print("\nTemporal has deleted the execution that ran this step, and its status and state with it")
+                return
             view, state = past.status, past.state
-            related = [f"status   {view.status.value}: {view.doing}", *related_lines(thread, view)]
+            related = [f"status   {view.status.value}: {printable(view.doing)}", *related_lines(thread, view)]
         else:
             view, state = await client.status(thread), await client.state(thread)
             related = await read_related_lines(client.reader, thread, view)
         lines = [*state_lines(state), *related]
-        if view.active_agent not in (None, view.identity.agent_id):
-            lines.insert(0, f"agent    {view.active_agent}")
+        if view.active_agent is not None and view.active_agent != view.identity.agent_id:
+            lines.insert(0, f"agent    {printable(view.active_agent)}")
         if lines:
             print("\n".join(["", *lines]))
 

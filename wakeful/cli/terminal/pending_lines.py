@@ -1,6 +1,7 @@
 """Pending decisions as lines for a terminal: the question, and the commands that answer it."""
 
 from collections.abc import Sequence
+from time import time
 
 from wakeful.cli.terminal.text import (
     aligned,
@@ -13,16 +14,27 @@ from wakeful.cli.terminal.text import (
     whole_command,
 )
 from wakeful.client.approvals import PendingDecision
+from wakeful.client.diagnosis.wording import sent_text
+from wakeful.contract.views import Sent
 
 
 def pending_lines(pending: PendingDecision) -> list[str]:
     """One decision, as `status`, `show` and `run` print it."""
+    question = printable(pending.message or pending.action)
+    call = f"  {short_call(pending.tool_name, pending.arguments)}"
+    if pending.sent is not None:
+        return [f"is decided: {question}", call, f"  {_sent_line(pending.sent)}"]
     return [
-        f"waits for a decision: {printable(pending.message or pending.action)}",
-        f"  {short_call(pending.tool_name, pending.arguments)}",
+        f"waits for a decision: {question}",
+        call,
         f"  approve:  {approve_command(pending.ticket)}",
         f"  deny:     {deny_command(pending.ticket)}",
     ]
+
+
+def _sent_line(sent: Sent) -> str:
+    """A decision that was sent is not asked for again."""
+    return f"waits for a worker: {printable(sent_text(sent, int(time() * 1000)))}"
 
 
 def descendant_lines(pending: PendingDecision) -> list[str]:
@@ -67,5 +79,7 @@ def _lines_under(pending: PendingDecision) -> list[str]:
     if not pending.call_id:
         return [printable(pending.unknown or "")]
     question = printable(pending.unknown or pending.message or pending.action)
+    if pending.sent is not None:
+        return [question, _sent_line(pending.sent)]
     whole = [f"only a part is shown; see all: {whole_command(pending.thread_id)}"] if pending.cut else []
     return [question, *whole, approve_command(pending.ticket), deny_command(pending.ticket)]

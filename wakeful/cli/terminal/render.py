@@ -4,7 +4,9 @@ import re
 from typing import assert_never
 
 from wakeful.authoring.state import RESERVED_PREFIX
-from wakeful.cli.terminal.text import compact, duration, printable, readable, short, short_call
+from wakeful.cli.terminal.decision_lines import decision_mark, decision_text, timed_decision_text
+from wakeful.cli.terminal.guarded_stream import readable
+from wakeful.cli.terminal.text import compact, continued, duration, printable, short, short_call
 from wakeful.contract import events as e
 from wakeful.contract import names, remote
 from wakeful.contract.messages import Message, Role, Visibility
@@ -29,13 +31,15 @@ def event_lines(event: e.AgentEvent) -> list[str]:
         case e.ToolCallReady(name=name, arguments=arguments):
             return [f"→ {short_call(name, arguments)}"]
         case e.ToolCallDone(result=result):
-            return [f"{tool_mark(result)} {result.tool_name}: {tool_text(result)}"]
+            return [f"{tool_mark(result)} {short(result.tool_name)}: {tool_text(result)}"]
+        case e.ToolCallDecided(tool_name=name, decision=decision):
+            return [f"{decision_mark(decision)} {short(name)} {decision_text(decision)}"]
         case e.ToolCallResumed(target_id=id, outcome=e.ToolCallOutcome.FAILED, text=text):
             return [f"✗ {id} resumed: {short(text or 'failed')}"]
         case e.ToolCallResumed(target_id=id, result=result):
             return [f"✓ {id} resumed: {short(compact(result))}"]
         case e.ToolCallCancel(name=name, reason=reason):
-            return [f"✗ {name} cancelled: {reason}"]
+            return [f"✗ {short(name)} cancelled: {printable(reason)}"]
         case e.RunFinish(termination=Suspended()):
             return ["‖ suspended"]
         case e.RunFinish(result=e.FinishSummary(status_reason=names.AWAITING_TASKS)):
@@ -47,11 +51,11 @@ def event_lines(event: e.AgentEvent) -> list[str]:
         case e.RunFinish():
             return ["■ done"]
         case e.SignalRefused(signal=signal, reason=reason):
-            return [f"! {signal} refused: {reason}"]
+            return [f"! {printable(signal)} refused: {printable(reason)}"]
         case e.DecisionOverdue(tool_name=name, waited_ms=waited):
-            return [f"! {name} has been waiting for a decision for {duration(waited / 1000)}"]
+            return [f"! {short(name)} has been waiting for a decision for {duration(waited / 1000)}"]
         case e.Handoff(from_agent=before, to_agent=after):
-            return [f"⇒ {before} hands off to {after}"]
+            return [f"⇒ {printable(before)} hands off to {printable(after)}"]
         case e.TaskChanged(task=task):
             return [_task_line(task)]
         case e.MailArrived(text=text):
@@ -70,7 +74,7 @@ def event_lines(event: e.AgentEvent) -> list[str]:
         case e.RulesRevoked(rules=rules):
             return [f"- no longer always allowed: {short(', '.join(rule.tool for rule in rules))}"]
         case e.ErrorEvent(message=message):
-            return [f"✗ {message}"]
+            return [f"✗ {printable(message)}"]
         case e.ActivitySnapshot(activity_type=remote.REMOTE_TASK, content=dict(task)):
             where, state = f"{task.get('task_id')} at {task.get('service')}", task.get("state")
             return [f"◦ {short(f'remote task {where} is {state}')}"]
@@ -158,7 +162,7 @@ def state_lines(view: StateView) -> list[str]:
 
 
 def message_lines(message: Message, *, mark: str = "") -> list[str]:
-    """A message as `wakeful show` prints it; `mark` follows the role."""
+    """A message as `wakeful show` prints it; `mark` follows the role. No line of a text looks like another message."""
     match message.role:
         case Role.USER | Role.SYSTEM | Role.ASSISTANT:
             head = "note" if message.visibility is Visibility.INTERNAL else message.role.value
@@ -166,6 +170,7 @@ def message_lines(message: Message, *, mark: str = "") -> list[str]:
             head = f"tool {message.tool_call_id}"
         case _:
             assert_never(message.role)
-    parts = [message.text] if message.text or not message.tool_calls else []
+    parts = [continued(message.text)] if message.text or not message.tool_calls else []
     parts += [f"→ {short_call(call.name, call.arguments)}" for call in message.tool_calls]
-    return [f"{head}{mark}: {parts[0]}", *(f"{head}: {part}" for part in parts[1:])]
+    decided = [f"{head} {timed_decision_text(decision)}" for decision in message.decisions]
+    return [*decided, f"{head}{mark}: {parts[0]}", *(f"{head}: {part}" for part in parts[1:])]

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from time import time
 
+from wakeful.cli.terminal.decision_lines import timed_decision_text
 from wakeful.cli.terminal.pending_lines import descendant_lines, pending_lines
 from wakeful.cli.terminal.result_lines import budget_text, ended_as, is_more_than_own, spent_text
-from wakeful.cli.terminal.text import counted, printable, shell_command, short
+from wakeful.cli.terminal.text import continued, counted, printable, shell_command, short
 from wakeful.client.approvals import PendingDecision, pending_decisions, pending_of
-from wakeful.client.diagnosis.wording import ago
+from wakeful.client.diagnosis.wording import ago, sent_text
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.contract.tasks import Task
 from wakeful.contract.views import StatusView
@@ -16,27 +17,33 @@ from wakeful.contract.views import StatusView
 def status_lines(thread_id: str, view: StatusView) -> list[str]:
     """The run itself, with the commands that answer each pending decision."""
     agent, active = view.identity.agent_id, view.active_agent
+    handed_off = f", handed off to {printable(active)}" if active is not None and active != agent else ""
     lines = [
         f"thread   {thread_id}",
-        f"agent    {agent}" + (f", handed off to {active}" if active not in (None, agent) else ""),
-        f"status   {view.status.value}: {view.doing}",
+        f"agent    {printable(agent)}{handed_off}",
+        f"status   {view.status.value}: {printable(view.doing)}",
         f"steps    {view.steps}    tokens {view.usage.total_tokens or 0}",
     ]
     if view.unhandled_since is not None:
         why = shell_command("why", ids=[thread_id])
         arrived = ago(view.unhandled_since, int(time() * 1000))
         lines.append(f"worker   none has handled what arrived {arrived}: {why}")
+    now = int(time() * 1000)
+    lines += [f"sent     {printable(sent_text(each, now))}: no worker has handled it yet" for each in view.unhandled]
     for call in view.calls:
         child = f"  in thread {printable(call.child_thread_id)}" if call.child_thread_id else ""
-        lines.append(f"call     {call.call_id}  {call.tool_name}  {call.status.value}{child}")
+        lines.append(f"call     {call.call_id}  {short(call.tool_name)}  {call.status.value}{child}")
     for pending in pending_of(view):
         lines += pending_lines(pending)
+    for decided in view.decisions:
+        about = f"{decided.call_id}  {short(decided.tool_name)}"
+        lines.append(f"decided  {about}  {timed_decision_text(decided.decision)}")
     for refusal in view.refusals:
-        lines.append(f"refused  {refusal.signal}: {refusal.reason}")
+        lines.append(f"refused  {printable(refusal.signal)}: {printable(refusal.reason)}")
     if view.result is not None:
         if view.result.status_reason != "natural":
             lines.append(f"ended    {printable(ended_as(view.result))}")
-        lines.append(f"answer   {view.result.response}")
+        lines.append(f"answer   {continued(view.result.response)}")
     return lines
 
 

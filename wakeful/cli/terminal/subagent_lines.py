@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, replace
 
+from wakeful.cli.terminal.guarded_stream import readable
 from wakeful.cli.terminal.render import event_lines, tool_mark, tool_text
 from wakeful.cli.terminal.screen import Screen
-from wakeful.cli.terminal.text import printable, readable, short_call, thread_path
+from wakeful.cli.terminal.text import printable, short_call, thread_path
 from wakeful.contract import events as e
 from wakeful.contract.events import EventRecord
 from wakeful.contract.runs import Suspended

@@ -5,10 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wakeful.cli.terminal.colours import BLUE, CYAN, GREEN, MAGENTA, RED, YELLOW, Colours
+from wakeful.cli.terminal.decision_lines import timed_decision_text
 from wakeful.cli.terminal.result_lines import budget_text
 from wakeful.cli.terminal.text import approve_command, counted, duration, printable, short
 from wakeful.client.tree import NodeKind, RemoteTask, TreeNode
 from wakeful.contract.runs import RunStatus
+from wakeful.contract.views import DecidedCall
+
+SHOWN_DECISIONS = 3
+"""Of a node: the newest."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ def _rows(node: TreeNode, branch: str, trunk: str, now: int, *, ids: bool) -> It
     margin = trunk + ("│  " if node.children else "   ")
     under = [printable(node.thread_id)] if ids and node.thread_id else []
     under += [approve_command(ticket) for ticket in node.pending]
+    under += [_decided(each) for each in node.decisions[-SHOWN_DECISIONS:]]
     yield TreeRow(
         branch=branch,
         badge=badge,
@@ -122,6 +128,10 @@ def _activity(node: TreeNode, now: int) -> str:
         waiting_for = waiting_for.replace(f" ({ticket})", "")
     waited = "" if node.since is None else f", for {duration(max(0, now - node.since) / 1000)}"
     return short(f"waits for {waiting_for}{waited}")
+
+
+def _decided(decided: DecidedCall) -> str:
+    return f"{short(decided.tool_name)} ({decided.call_id}) {timed_decision_text(decided.decision)}"
 
 
 def _remote_task(task: RemoteTask, now: int) -> str:

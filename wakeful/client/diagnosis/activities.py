@@ -331,6 +331,7 @@ OWN = {
     names.ACTIVITY_COMPACT: "the summary of its oldest messages",
     names.ACTIVITY_DELIVER: "the delivery of a message",
     names.ACTIVITY_HOOKS: "the hooks of its plugins",
+    names.ACTIVITY_FIND_STOPPING: "the check that no thread above it is being cancelled",
 }
 
 

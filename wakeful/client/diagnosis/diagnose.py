@@ -16,6 +16,7 @@ from wakeful.client.diagnosis.wording import (
     listed,
     one_line,
     send_continue,
+    sent_texts,
     until,
     wakeful,
 )
@@ -36,7 +37,7 @@ def diagnose(evidence: Evidence, *, now: int) -> Diagnosis:
         thread_id=evidence.thread_id,
         cause=finding.cause,
         doing=f"{evidence.thread_id} {finding.doing}.",
-        why=finding.why,
+        why=" ".join(filter(None, (finding.why, _no_more_agents(evidence), _idle_rules(evidence)))),
         next=finding.next,
         since=finding.since,
         at=now,
@@ -47,7 +48,28 @@ def diagnose(evidence: Evidence, *, now: int) -> Diagnosis:
     )
 
 
+def _no_more_agents(evidence: Evidence) -> str:
+    refusal = evidence.view.no_more_agents if evidence.view else None
+    return f"Its run can start no more sub-agents: {clause(refusal)}." if refusal else ""
+
+
+def _idle_rules(evidence: Evidence) -> str:
+    rules = [repr(rule) for rule in evidence.view.idle_rules] if evidence.view else []
+    return (
+        f"No tool of its run is matched by {counted(len(rules), 'permission rule')}: {listed(rules)}." if rules else ""
+    )
+
+
 def _find_cause(evidence: Evidence, now: int) -> Finding:
+    """The cause, with what waits in the thread's history."""
+    found = _cause(evidence, now)
+    if not evidence.unhandled or evidence.ended is not None:
+        return found
+    waiting = f"{evidence.thread_id} has not handled yet: {one_line(sent_texts(evidence.unhandled, now))}."
+    return replace(found, why=f"{found.why} {waiting}")
+
+
+def _cause(evidence: Evidence, now: int) -> Finding:
     if evidence.ended is not None:
         return endings.ending(evidence, evidence.ended, now=now)
     # Without a worker, nothing else that is pending matters: the run could not react to it.
@@ -55,6 +77,8 @@ def _find_cause(evidence: Evidence, now: int) -> Finding:
         return no_worker
     if (failing := workflow_tasks.failing(evidence, now)) is not None:
         return failing
+    if (not_taken := workflow_tasks.not_taken(evidence, now)) is not None:
+        return not_taken
     findings = [*_activities(evidence, now), *_from_status(evidence, now), *_descendants(evidence, now)]
     findings += [task for task in (workflow_tasks.queued(evidence, now),) if task is not None]
     if findings:
@@ -75,17 +99,27 @@ def _from_status(evidence: Evidence, now: int) -> list[Finding]:
     if view is None:
         return [_decision_by_attribute(evidence)] if evidence.pending_calls and evidence.task is None else []
     found = []
-    if pending := [call for call in view.calls if call.ticket is not None]:
+    if pending := [call for call in view.calls if call.ticket is not None and view.decision_sent(call) is None]:
         found.append(_decisions(view, pending, now))
+    if evidence.unhandled:
+        found.append(_unhandled(evidence, view, now))
     if view.waiting_for is WaitingFor.BUDGET:
         found.append(_budget(evidence, view, now))
     elif view.waiting_for is WaitingFor.TASKS:
         found.append(_tasks(evidence, view, now))
     elif view.waiting_for is WaitingFor.PENDING_WORK:
         found.append(_pending_work(evidence, view, now))
-    elif view.status is RunStatus.DONE:
+    elif view.status is RunStatus.DONE and not evidence.unhandled:
         found.append(_idle(evidence, view, now))
     return found
+
+
+def _unhandled(evidence: Evidence, view: StatusView, now: int) -> Finding:
+    """What it was sent a moment ago; a workflow task that is late is a cause of its own."""
+    since, again = evidence.unhandled[0].at, wakeful("why", evidence.thread_id)
+    doing = f"is at step {view.steps} and was sent something that no worker has handled yet{lasting(since, now)}"
+    why = "That takes a moment, if a worker is running."
+    return Finding(Cause.WORKING, doing, why, f"Run {code(again)} again.", since, (again,))
 
 
 def _decision_by_attribute(evidence: Evidence) -> Finding:
@@ -224,6 +258,12 @@ def facts(evidence: Evidence, now: int) -> Iterator[str]:
         yield f"{thread}: closed{at} as {evidence.ended.status.value}"
     elif evidence.view is not None:
         yield f"{thread}: status {evidence.view.status.value}, {evidence.view.doing}"
+    if evidence.view is not None and evidence.view.no_more_agents is not None:
+        yield f"{thread}: starts no more sub-agents, because {one_line(evidence.view.no_more_agents)}"
+    if evidence.view is not None:
+        yield from (
+            f"{thread}: permission rule {rule!r} matches no tool of the run" for rule in evidence.view.idle_rules
+        )
     if evidence.no_status is not None:
         yield f"{thread}: {one_line(evidence.no_status)}"
     if (task := evidence.task) is not None:

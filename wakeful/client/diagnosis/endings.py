@@ -99,10 +99,10 @@ def _of_run(run: _EndedRun, result: RunResult, failure: Failure | None, cancel: 
             detail = f": {clause(stop.detail)}" if stop.detail else ""
             why = f"A stop condition, a plugin or the limit of rounds ended it{detail}."
             return run.finding(Cause.STOPPED, doing, why, run.continues)
-        case Blocked(value=reason):
-            doing = f"ended{run.when}: a gate or a permission rule blocked a call"
+        case Blocked(value=reason, rule=rule):
+            by = f"permission rule {rule!r} denied a call" if rule else "a gate or a permission rule blocked a call"
             next = f"Change the rule or the request; {run.continues}"
-            return run.finding(Cause.BLOCKED, doing, f"The reason: {clause(reason)}.", next)
+            return run.finding(Cause.BLOCKED, f"ended{run.when}: {by}", f"The reason: {clause(reason)}.", next)
         case Cancelled():
             reason = one_line(result.detail or "")
             given = f", with the reason {reason!r}" if reason else " and gave no reason"

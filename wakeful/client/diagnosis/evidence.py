@@ -15,7 +15,7 @@ from wakeful.contract.remote import RemoteProgress
 from wakeful.contract.runs import RunResult
 from wakeful.contract.streaming import Outage, StreamCheckpoint
 from wakeful.contract.subagents import ChildResult
-from wakeful.contract.views import StatusView
+from wakeful.contract.views import Sent, StatusView
 
 POLL_SECONDS = 75.0
 """A long poll lasts a minute at most, and Temporal records its start: a worker without one for longer is gone."""
@@ -237,6 +237,8 @@ class Evidence:
     """The version that the run is pinned to."""
     pending_calls: tuple[str, ...] = ()
     """The calls that wait for a decision, from the search attribute."""
+    unhandled: tuple[Sent, ...] = ()
+    """What it was sent that no worker has handled yet, the oldest first."""
     cancel: CancelRequest | None = None
     last_failure: Failure | None = None
     """Of the last activity that failed for good."""
@@ -247,6 +249,14 @@ class Evidence:
     """The children that it waits for, each with its own."""
     unread: tuple[str, ...] = ()
     """What could not be read, and why."""
+
+    @property
+    def untaken_since(self) -> int | None:
+        """Since when there is work for a worker that none has taken. Temporal counts a workflow task anew when the
+        worker that has the run in its cache does not take it."""
+        if self.task is None or self.task.since is None or self.task.is_started:
+            return None
+        return min([self.task.since, *(sent.at for sent in self.unhandled)])
 
     def task_queue(self, name: str, kind: QueueKind) -> TaskQueue | None:
         return self.queues.get((name, kind))

@@ -22,6 +22,7 @@ from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.contract import names
 from wakeful.contract.agents import Resolution, ResolvedAgent, RetryPolicy
 from wakeful.contract.inference import InferInput
+from wakeful.contract.views import Sent
 from wakeful.history.decoder import Payloads, moment_of, moments_of
 from wakeful.history.moments import (
     ActivityCompleted,
@@ -35,6 +36,7 @@ from wakeful.history.moments import (
     TaskCompleted,
     TaskFailed,
 )
+from wakeful.history.unhandled import sent_in
 from wakeful.loop.thread.continue_as_new import unpack
 
 NEWEST = 100
@@ -76,6 +78,10 @@ class RecentHistory:
     ended_because: str = ""
     scheduled: dict[str, Scheduled] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    sent: list[Sent] = field(default_factory=list)
+    """What was sent since the last workflow task that was completed, the newest first."""
+    has_completed: bool = False
+    """A workflow task has been completed that is newer than the events still to be read."""
     has_task: bool = False
     """A workflow task that is newer than the events still to be read has completed or failed."""
 
@@ -95,16 +101,25 @@ async def read_recent(temporal: Client, thread_id: str, run_id: str) -> RecentHi
         return recent
     for event in answer.history.events:
         recent.last_event_at = recent.last_event_at or server_answers.millis(event.event_time)
+        if not recent.has_completed:
+            await _add_sent(temporal, recent, thread_id, event)
         if (moment := moment_of(event)) is not None:
             await _add(temporal.data_converter, recent, moment)
     return recent
+
+
+async def _add_sent(temporal: Client, recent: RecentHistory, thread_id: str, event: HistoryEvent) -> None:
+    try:
+        recent.sent += reversed(await sent_in(Payloads(temporal.data_converter), event))
+    except Exception as error:  # of the codec, such as a key service that is away
+        recent.unread = (*recent.unread, f"{thread_id}: what it was sent could not be decoded ({error})")
 
 
 async def _add(converter: DataConverter, recent: RecentHistory, moment: HistoryMoment) -> None:
     """Add a moment; newer ones were added before it."""
     match moment:
         case TaskCompleted():
-            recent.has_task = True
+            recent.has_task = recent.has_completed = True
         case TaskFailed():
             _add_failed_task(recent, moment)
         case ActivityScheduled(activity_id=id):

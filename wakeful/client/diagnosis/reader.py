@@ -123,25 +123,29 @@ class EvidenceReader:
         described = await self._described(thread_id)
         if described.workflow_type not in (names.WORKFLOW, names.WORKFLOW_TOOL_TASK):
             raise CallerError(f"{thread_id!r} is not a thread but a workflow of type {described.workflow_type!r}")
-        answer = _Answer()
-        if server_answers.close_status(described.status) is None:
+        if server_answers.close_status(described.status) is not None:
+            answer = _Answer(await self._read_status(described))
+        else:
             answer, view = await asyncio.gather(self._ask_worker(described), self._read_status(described))
             if answer.view is None:  # the query took long, and what was read before it may have changed
                 answer = replace(answer, view=view)
                 described = await self._described(thread_id)
         recent = await read_recent(self._temporal, thread_id, described.run_id)
+        is_open = server_answers.close_status(described.status) is None
+        unhandled = tuple(reversed(recent.sent)) if is_open else ()
         attributes = described.typed_search_attributes
         evidence = Evidence(
             thread_id=thread_id,
             queue=described.task_queue,
             is_tool=described.workflow_type == names.WORKFLOW_TOOL_TASK,
-            view=answer.view,
+            view=answer.view and answer.view.model_copy(update={"unhandled": unhandled}),
             has_answered=answer.has_answered,
             no_status=answer.no_status,
             task=server_answers.workflow_task(described.raw_description),
             task_failure=recent.task_failure,
             pinned=server_answers.pinned(described.raw_description),
             pending_calls=tuple(attributes.get(_PENDING) or ()),
+            unhandled=unhandled,
             cancel=recent.cancel,
             last_failure=recent.last_failure,
             last_event_at=recent.last_event_at,

@@ -1,7 +1,14 @@
 """How a diagnosis is worded: durations, times of day, and the commands that a person types."""
 
 import shlex
+from collections.abc import Sequence
 from datetime import UTC, datetime
+
+from wakeful.contract.applied_decisions import DecisionAction
+from wakeful.contract.views import Sent, SentKind
+
+MAX_NAMED = 3
+"""Things in a row that a sentence names."""
 
 MAX_QUOTE = 400
 """Characters of a message that a diagnosis quotes."""
@@ -61,6 +68,22 @@ def times(number: int) -> str:
 
 def listed(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def sent_text(sent: Sent, now: int) -> str:
+    """`a decision on 2-1 (approve) by ann, sent 12s ago (14:02:11 UTC)`."""
+    by = f" by {sent.by}" if sent.by is not None else ""
+    what = f"a {sent.kind.value}"
+    if sent.kind is SentKind.DECISION:
+        what += f" on {sent.target} ({'approve' if sent.action is DecisionAction.RESUME else 'deny'})"
+    return f"{what}{by}, sent {ago(sent.at, now)}"
+
+
+def sent_texts(sent: Sequence[Sent], now: int) -> str:
+    """All of it, with the first few in words."""
+    named = [sent_text(each, now) for each in sent[:MAX_NAMED]]
+    others = [f"{len(sent) - MAX_NAMED:,} more"] if len(sent) > MAX_NAMED else []
+    return "; ".join([*named, *others])
 
 
 def capital(text: str) -> str:

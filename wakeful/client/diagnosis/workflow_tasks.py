@@ -1,12 +1,13 @@
 """A run's workflow task: is there a worker for it, does it fail, is it queued, or is none pending?"""
 
-from wakeful.client.diagnosis.activities import NEW_SECONDS, backlog, last_seen
+from wakeful.client.diagnosis.activities import backlog, last_seen
 from wakeful.client.diagnosis.causes import Cause, Finding
 from wakeful.client.diagnosis.evidence import Evidence, Failure, QueueKind, TaskQueue
 from wakeful.client.diagnosis.wording import (
     ago,
     capital,
     clause,
+    clock,
     code,
     counted,
     duration,
@@ -23,6 +24,8 @@ from wakeful.contract.ids import ticket_id
 
 STALE_SECONDS = 60.0
 """A run that makes progress has events: one without any for this long is not explained by its status."""
+TAKEN_WITHIN_SECONDS = 10.0
+"""How long a workflow task may wait: that long, Temporal keeps it for the worker that had the run in its cache."""
 NONDETERMINISM = "TMPRL1100"
 """The code of that error in Temporal's SDKs."""
 
@@ -42,21 +45,30 @@ def without_worker(evidence: Evidence, now: int) -> Finding | None:
 
 
 def _no_worker(evidence: Evidence, queue: TaskQueue, now: int) -> Finding:
-    since = evidence.task.since if evidence.task else None
-    newest = queue.newest_poller
+    since, newest = evidence.untaken_since, queue.newest_poller
     worker = start_worker(queue.name, names.DEFAULT_TASK_QUEUE)
     queued = f" Its next workflow task has been queued{lasting(since, now)}." if since is not None else ""
     why = f"No worker polls task queue {queue.name!r}: {last_seen(queue, now)}.{queued}"
     next = f"Start one: {code(worker)}. Nothing is lost: the run continues where it is."
-    commands = [worker]
-    if evidence.pending_calls:
-        tickets = [ticket_id(evidence.thread_id, call) for call in evidence.pending_calls]
-        approve = wakeful("approve", *tickets)
-        next += f" It also waits for a decision ({code(approve)}), which you can send now: Temporal stores it."
-        commands.append(approve)
+    also, approve = _decisions_to_send(evidence)
     waiting_since = since if since is not None else newest.at if newest else None
     doing = f"has been waiting for a worker{lasting(waiting_since, now)}" if evidence.task else "has no worker"
-    return Finding(Cause.NO_WORKER, doing, why, next, waiting_since, tuple(commands))
+    return Finding(Cause.NO_WORKER, doing, why, next + also, waiting_since, (worker, *approve))
+
+
+def _decisions_to_send(evidence: Evidence) -> tuple[str, tuple[str, ...]]:
+    """What to do about the decisions that the run waits for; those that were sent already wait for a worker."""
+    if not (tickets := _not_decided(evidence)):
+        return "", ()
+    approve = wakeful("approve", *tickets)
+    return f" It also waits for a decision ({code(approve)}), which you can send now: Temporal stores it.", (approve,)
+
+
+def _not_decided(evidence: Evidence) -> list[str]:
+    calls = evidence.view.calls if evidence.view is not None else ()
+    sent = {call.call_id for call in calls if evidence.view is not None and evidence.view.decision_sent(call)}
+    sent |= {each.target for each in evidence.unhandled if each.target is not None}
+    return [ticket_id(evidence.thread_id, call) for call in evidence.pending_calls if call not in sent]
 
 
 def _wrong_version(evidence: Evidence, wanted: tuple[str, ...], polling: list[str], now: int) -> Finding:
@@ -113,34 +125,58 @@ def _is_nondeterminism(message: str) -> bool:
     return NONDETERMINISM in message or "non deterministic" in message
 
 
-def queued(evidence: Evidence, now: int) -> Finding | None:
-    """Its workflow task is late: no worker has started it, or the worker that did has not completed it."""
-    task = evidence.task
-    queue = evidence.task_queue(evidence.queue, QueueKind.WORKFLOW)
-    if evidence.has_answered or task is None or task.since is None or now - task.since < NEW_SECONDS * 1000:
+def not_taken(evidence: Evidence, now: int) -> Finding | None:
+    """Its workflow task is late, and no worker has polled since: one that waited for work would have been given it.
+
+    Nothing else that is pending matters then, as if no worker were there; of a quiet task queue, Temporal shows for 75
+    seconds that one was.
+    """
+    since, queue = _late_since(evidence, now), evidence.task_queue(evidence.queue, QueueKind.WORKFLOW)
+    if since is None or queue is None or queue.was_polled_since(since):
         return None
-    again = wakeful("why", evidence.thread_id)
-    if task.is_started:
+    again, worker = wakeful("why", evidence.thread_id), start_worker(queue.name, names.DEFAULT_TASK_QUEUE)
+    why = (
+        f"No worker has polled task queue {queue.name!r} since {clock(since, now)}: {last_seen(queue, now)}, and no "
+        "worker answers queries of the run."
+    )
+    next = f"Check that a worker is running, start one if not ({code(worker)}), then run {code(again)} again."
+    also, approve = _decisions_to_send(evidence)
+    doing = _waits_to_be_taken(since, now)
+    return Finding(Cause.WORKER_SILENT, doing, why, next + also, since, (worker, again, *approve))
+
+
+def queued(evidence: Evidence, now: int) -> Finding | None:
+    """Its workflow task is late: workers are busy, or the one that has started it has not completed it."""
+    task, again = evidence.task, wakeful("why", evidence.thread_id)
+    if task is not None and task.is_started and task.since is not None and _is_late(evidence, task.since, now):
         doing = f"has a workflow task in progress{lasting(task.since, now)}, which its worker does not complete"
         why = (
             "The worker is running a local tool or a plugin's hook, or it has died: then Temporal gives the workflow "
             "task to another worker after ten seconds."
         )
         return Finding(Cause.WORKER_SILENT, doing, why, f"Run {code(again)} again.", task.since, (again,))
-    if queue is None:
+    since, queue = _late_since(evidence, now), evidence.task_queue(evidence.queue, QueueKind.WORKFLOW)
+    if since is None or queue is None:
         return None
-    doing = f"has been waiting for a worker to take its next workflow task{lasting(task.since, now)}"
-    worker = start_worker(queue.name, names.DEFAULT_TASK_QUEUE)
-    if not queue.was_polled_since(task.since):
-        why = f"No worker has polled for it: {last_seen(queue, now)}, and no worker answers queries of the run."
-        next = f"Check that a worker is running, start one if not ({code(worker)}), then run {code(again)} again."
-        return Finding(Cause.WORKER_SILENT, doing, why, next, task.since, (worker, again))
-    if not queue.backlog:
-        return None
-    pollers = len(queue.live_pollers(now))
-    why = f"{counted(pollers, 'worker')} polled task queue {queue.name!r} since; {backlog(queue)}."
+    worker, pollers = start_worker(queue.name, names.DEFAULT_TASK_QUEUE), len(queue.live_pollers(now))
+    why = f"Workers are busy: {counted(pollers, 'worker')} polled task queue {queue.name!r} since; {backlog(queue)}."
     next = f"The workers have more tasks than they can run: start more of them ({code(worker)}), or wait."
-    return Finding(Cause.BACKLOG, doing, why, next, task.since, (worker,))
+    return Finding(Cause.BACKLOG, _waits_to_be_taken(since, now), why, next, since, (worker,))
+
+
+def _late_since(evidence: Evidence, now: int) -> int | None:
+    """Since when its workflow task waits to be taken, if that is late."""
+    since = evidence.untaken_since
+    return since if since is not None and _is_late(evidence, since, now) else None
+
+
+def _is_late(evidence: Evidence, since: int, now: int) -> bool:
+    """Whether work waits for longer than a worker may take that died with the run in its cache."""
+    return not evidence.has_answered and now - since >= TAKEN_WITHIN_SECONDS * 1000
+
+
+def _waits_to_be_taken(since: int, now: int) -> str:
+    return f"has been waiting for a worker to take its next workflow task{lasting(since, now)}"
 
 
 def nothing_pending(evidence: Evidence, now: int) -> Finding:

@@ -1,13 +1,15 @@
 """The tool calls of one step, each in exactly one state. The results of finished calls are built here, too."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
 from wakeful.contract import ids
-from wakeful.contract.base import json_bytes, replace
+from wakeful.contract.applied_decisions import AppliedDecision
+from wakeful.contract.base import Once, json_bytes, replace
 from wakeful.contract.decisions import SuspensionTicket, ToolCallResume
 from wakeful.contract.events import AgentEvent, ToolCallDone, ToolCallOutcome, ToolCallResumed
 from wakeful.contract.hooks import HookEffects
@@ -139,15 +141,18 @@ class Batch:
     calls: tuple[Call, ...]
     effects_applied: int = 0
     """Of how many calls the effects are applied."""
+    decided: Mapping[str, tuple[AppliedDecision, ...]] = field(default_factory=dict)
+    """The decisions about each call, as the message with its result has them."""
 
     def find(self, target: str) -> Call | None:
         """The call with this id, or else the one that is suspended under this suspension id."""
         if (position := self._positions.get(target)) is not None:
             return self.calls[position]
-        for call in self.calls:
-            if isinstance(call, SuspendedCall) and call.ticket.suspension.id == target:
-                return call
-        return None
+        return _suspensions(self).get(target)
+
+    def decisions_of(self, call_id: str) -> tuple[AppliedDecision, ...]:
+        """Who decided about a call, the newest last."""
+        return self.decided.get(call_id, ())
 
     def position(self, call_id: str) -> int:
         """How many calls precede this one in the model's order."""
@@ -166,8 +171,7 @@ class Batch:
     @property
     def inline_room(self) -> int:
         """How many bytes the results may have that inference inputs spell out, beside those of finished calls."""
-        inline = (call.result for call in self.calls if isinstance(call, FinishedCall) and call.source is None)
-        return INLINE_RESULTS_BYTES - sum(json_bytes(result.text) for result in inline)
+        return INLINE_RESULTS_BYTES - _inline_bytes(self)
 
     @property
     def running(self) -> tuple[RunningCall, ...]:
@@ -191,6 +195,21 @@ class Batch:
         return (*self.resuming, *self.new)
 
 
+@Once
+def _suspensions(batch: Batch) -> dict[str, SuspendedCall]:
+    return {call.ticket.suspension.id: call for call in reversed(batch.suspended)}  # of several, the first
+
+
+@Once
+def _inline_bytes(batch: Batch) -> int:
+    return sum(_result_bytes(call) for call in batch.calls if isinstance(call, FinishedCall) and call.source is None)
+
+
+@Once
+def _result_bytes(call: FinishedCall) -> int:
+    return json_bytes(call.result.text)
+
+
 def finished(call: Unfinished, result: ToolResult) -> FinishedCall:
     source = _source(call, result)
     if result.status is ToolStatus.SUCCESS:
@@ -204,7 +223,7 @@ def _source(call: Unfinished, result: ToolResult) -> str | None:
         return None
     if call.by == "activity":
         return ids.source(ids.FromActivity(call.id))
-    is_long = result.status is ToolStatus.SUCCESS and len(result.text) > INLINE_LENGTH
+    is_long = result.status is ToolStatus.SUCCESS and (len(result.text) > INLINE_LENGTH or bool(result.media))
     return ids.source(ids.FromChild(call.id)) if is_long else None
 
 
@@ -215,9 +234,10 @@ def finish_event(call: Unfinished, result: ToolResult, *, message_id: str) -> Ag
     return done_event(call.call, result, message_id=message_id)
 
 
-def done_event(call: ToolCall, result: ToolResult, *, message_id: str) -> ToolCallDone:
+def done_event(call: ToolCall, result: ToolResult, *, message_id: str, gated: bool = False) -> ToolCallDone:
     """`message_id` is of the message that has the result, or will have it once the call is finished."""
-    return ToolCallDone(id=call.id, message_id=message_id, result=result, outcome=_OUTCOMES[result.status])
+    outcome = _OUTCOMES[result.status]
+    return ToolCallDone(id=call.id, message_id=message_id, result=result, outcome=outcome, gated=gated)
 
 
 def resumed_event(call: ToolCall, result: ToolResult) -> ToolCallResumed:

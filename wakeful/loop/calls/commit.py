@@ -3,10 +3,11 @@
 from itertools import takewhile
 
 from wakeful.contract import ids
+from wakeful.contract.applied_decisions import AppliedDecision
 from wakeful.contract.base import json_bytes, replace
-from wakeful.contract.events import AgentEvent
+from wakeful.contract.events import AgentEvent, ToolCallDecided
 from wakeful.contract.hooks import HookEffects
-from wakeful.contract.messages import MessageMetadata
+from wakeful.contract.messages import MessageMetadata, ToolCall
 from wakeful.contract.runs import ToolCallStatus
 from wakeful.contract.tools import ToolResult, outcome_unknown
 from wakeful.contract.transcript import assistant_message, tool_message
@@ -21,6 +22,7 @@ from wakeful.loop.calls.batch import (
     finish_event,
     finished,
 )
+from wakeful.loop.machine import revisions
 from wakeful.loop.machine.events import next_message_id
 from wakeful.loop.machine.stages import AwaitingDecisions, BetweenSteps, CallingTools, Cancelling
 from wakeful.loop.machine.state import Advance, Thread
@@ -40,6 +42,18 @@ def running_call(thread: Thread, id: str) -> RunningCall:
 def move(thread: Thread, call: Call, *events: AgentEvent) -> Advance:
     """Put one call into its next state."""
     return Advance(_with_batch(thread, batch_of(thread).with_call(call)), events=events)
+
+
+def record_decision(
+    thread: Thread, call: ToolCall, applied: AppliedDecision, *, suspension_id: str | None = None
+) -> Advance:
+    """Emit who decided a call, and keep that for the message with its result."""
+    if thread.current.revision < revisions.DECISIONS_ARE_EVENTS:
+        return Advance(thread)
+    batch = batch_of(thread)
+    of_call = (*batch.decisions_of(call.id), applied.as_shown)
+    event = ToolCallDecided(call_id=call.id, tool_name=call.name, suspension_id=suspension_id, decision=applied)
+    return Advance(_with_batch(thread, replace(batch, decided={**batch.decided, call.id: of_call})), events=(event,))
 
 
 def finish_with(thread: Thread, call: Unfinished, after: FinishedCall) -> Advance:
@@ -116,8 +130,9 @@ def commit(thread: Thread) -> Advance:
     thread = replace(thread, transcript=thread.transcript.appending(answer, batch.inference_id or answer))
     for call in batch.calls:
         assert isinstance(call, FinishedCall)  # a step is committed when nothing in it can change any more
-        message = tool_message(call.call.id, call.result, id=next_message_id(thread), metadata=metadata)
-        thread = replace(thread, transcript=thread.transcript.appending(message, call.source or message))
+        bare = tool_message(call.call.id, call.result, id=next_message_id(thread), metadata=metadata)
+        message = bare.model_copy(update={"decisions": batch.decisions_of(call.call.id)})
+        thread = replace(thread, transcript=thread.transcript.appending(message, call.source or bare))
     # A call that a person cancelled has not failed.
     step = run.step.with_round(has_failed=all(call.status is ToolCallStatus.FAILED for call in batch.calls))
     run = replace(run, step=step, response=batch.response.text or run.response)

@@ -2,13 +2,14 @@
 
 from typing import assert_never
 
+from wakeful.contract.applied_decisions import AppliedDecision, DecisionChannel
 from wakeful.contract.base import replace
 from wakeful.contract.decisions import DecisionAction, Expiry, ExpiryAction, ToolCallResume
 from wakeful.contract.events import DecisionOverdue
 from wakeful.contract.runs import StopDetail, Stopped, ToolCallStatus
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.calls.batch import FinishedCall, FinishedStatus, ResumingCall, SuspendedCall, resumed_event
-from wakeful.loop.calls.commit import batch_of, move
+from wakeful.loop.calls.commit import batch_of, move, record_decision
 from wakeful.loop.calls.decisions import resume_call, resume_run
 from wakeful.loop.calls.tool_calls import continue_batch
 from wakeful.loop.machine.commands import CancelChild
@@ -85,8 +86,17 @@ def _overdue(call: SuspendedCall, at: int) -> DecisionOverdue:
 
 
 def _expire(thread: Thread, call: SuspendedCall, at: int) -> Advance:
-    expiry = call.ticket.suspension.expiry
+    suspension = call.ticket.suspension
+    expiry = suspension.expiry
     assert expiry is not None  # the ticket's deadline was computed from it
+    resumes, reason = expiry.then is ExpiryAction.RESUME, _no_decision(expiry)
+    action, result = (DecisionAction.RESUME, expiry.result) if resumes else (DecisionAction.CANCEL, None)
+    channel = DecisionChannel.DEADLINE
+    applied = AppliedDecision(action=action, at=at, channel=channel, reason=reason, result=result)
+    return record_decision(thread, call.call, applied, suspension_id=suspension.id).then(_settle, call, expiry, at)
+
+
+def _settle(thread: Thread, call: SuspendedCall, expiry: Expiry, at: int) -> Advance:
     match expiry.then:
         case ExpiryAction.CANCEL:
             return _finish(thread, call, ToolCallStatus.CANCELLED, f"cancelled: {_no_decision(expiry)}")

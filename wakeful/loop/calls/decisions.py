@@ -7,12 +7,16 @@ was applied is a no-op.
 from dataclasses import dataclass
 from typing import assert_never
 
+from pydantic import JsonValue
+
+from wakeful.contract.applied_decisions import AppliedDecision
 from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume, digest_arguments
-from wakeful.contract.outcomes import AppliedDecision, newest_decision
+from wakeful.contract.outcomes import newest_decision
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import ToolCallStatus
-from wakeful.contract.schemas import mismatch
+from wakeful.contract.schema_patterns import MAX_WORK
+from wakeful.contract.schemas import TOO_LONG, judged
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.calls import gates
 from wakeful.loop.calls.batch import (
@@ -25,13 +29,15 @@ from wakeful.loop.calls.batch import (
     resumed_event,
     resumed_with,
 )
-from wakeful.loop.calls.commit import batch_of, move, within_room
+from wakeful.loop.calls.commit import batch_of, move, record_decision, within_room
 from wakeful.loop.calls.tool_calls import continue_batch
+from wakeful.loop.machine import revisions
 from wakeful.loop.machine.events import run_start
 from wakeful.loop.machine.facts import DecisionsReceived
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Cancelling, Done, Idle
 from wakeful.loop.machine.state import KEPT_RULES, Advance, Thread
 from wakeful.loop.thread.outcomes import (
+    has_decided,
     record_applied,
     record_held,
     record_repeated,
@@ -82,9 +88,33 @@ def on_decisions_received(thread: Thread, received: DecisionsReceived, *, now: i
     return refuse_decisions(thread, batch, refusal.reason, now=now, decided=refusal.decided)
 
 
-def judge_held(thread: Thread, *, now: int) -> Advance:
-    """Apply or reject every held batch that can be judged by now, in the order they came."""
-    moved, kept = Advance(thread), 0
+def judge_held(thread: Thread, before: Thread, *, now: int) -> Advance:
+    """Apply or reject every held batch that can be judged by now, in the order they came.
+
+    Args:
+        before: the thread before the fact, in which every held batch was judged.
+    """
+    if thread.current.revision < revisions.HELD_JUDGED_ONCE:
+        return _judge_from(thread, 0, now=now)
+    moved, judged = Advance(thread), _judged_before(thread, before)
+    while True:
+        calls = moved.thread.batch
+        moved, judged = moved.then(_judge_from, judged, now=now), 0
+        if moved.thread.batch is calls or not moved.thread.current.held:
+            return moved
+        # What was applied may have made a call ask that an earlier batch decides.
+
+
+def _judged_before(thread: Thread, before: Thread) -> int:
+    """How many of the held batches still wait, because nothing has changed that they are judged by."""
+    if before.run is None or before.batch is not thread.batch or before.stage != thread.stage:
+        return 0
+    held = before.run.held
+    return len(held) if thread.current.held[: len(held)] == held else 0
+
+
+def _judge_from(thread: Thread, kept: int, *, now: int) -> Advance:
+    moved = Advance(thread)
     while kept < len(held := moved.thread.current.held):
         batch = held[kept]
         # The others stay in the state meanwhile: if this one ends the run, its end rejects them.
@@ -110,6 +140,7 @@ def judge(thread: Thread, batch: tuple[Decision, ...]) -> Judgement:
         return Refuse("the run is being cancelled")
     targets: dict[str, tuple[SuspendedCall, Decision]] = {}
     hold, room = False, thread.batch.inline_room if thread.batch else 0
+    checks = _SchemaChecks(linear=thread.run is None or thread.run.revision >= revisions.LINEAR_PATTERNS)
     for decision in batch:
         call = thread.batch.find(decision.target) if thread.batch else None
         if _was_applied(thread, decision):
@@ -118,7 +149,7 @@ def judge(thread: Thread, batch: tuple[Decision, ...]) -> Judgement:
             case SuspendedCall():
                 if call.call.id in targets and targets[call.call.id][1] != decision:
                     return Refuse(f"two decisions for call {call.call.id!r} in one batch")
-                if (objection := _objection(thread, call, decision)) is not None:
+                if (objection := _objection(thread, call, decision, checks)) is not None:
                     return Refuse(f"call {decision.target!r}: {objection}")
                 if call.call.id not in targets and (room := room - _inline_bytes(call, decision)) < 0:
                     return Refuse(f"call {decision.target!r}: {_NO_ROOM}")
@@ -142,11 +173,12 @@ def judge(thread: Thread, batch: tuple[Decision, ...]) -> Judgement:
 
 def _decided(thread: Thread, decision: Decision) -> Refuse | None:
     """The refusal of a second decision on a call, as far as the thread remembers the first."""
-    decided = newest_decision(thread.outcomes, *_names(thread, decision))
+    names = _names(thread, decision)
+    decided = newest_decision(thread.outcomes, *names) if has_decided(thread, *names) else None
     return None if decided is None else Refuse(decided.of(decision.target), decided)
 
 
-def _objection(thread: Thread, call: SuspendedCall, decision: Decision) -> str | None:
+def _objection(thread: Thread, call: SuspendedCall, decision: Decision, checks: "_SchemaChecks") -> str | None:
     """Why the decision does not fit the call."""
     ticket, resumes = call.ticket, decision.action is DecisionAction.RESUME
     if decision.arguments_digest not in (None, digest_arguments(ticket.pending.arguments)):
@@ -162,7 +194,7 @@ def _objection(thread: Thread, call: SuspendedCall, decision: Decision) -> str |
             f"tool {call.call.name!r} runs without an activity, so the agent's gates could not check other arguments: "
             "resume the call without 'arguments', or cancel it"
         )
-    return _schema_objection(thread, call, decision) if resumes else None
+    return _schema_objection(thread, call, decision, checks) if resumes else None
 
 
 def _inline_bytes(call: SuspendedCall, decision: Decision) -> int:
@@ -173,19 +205,34 @@ def _inline_bytes(call: SuspendedCall, decision: Decision) -> int:
     return json_bytes(ToolResult.success(call.call.name, decision.result).text)
 
 
-def _schema_objection(thread: Thread, call: SuspendedCall, decision: Decision) -> str | None:
+def _schema_objection(thread: Thread, call: SuspendedCall, decision: Decision, checks: "_SchemaChecks") -> str | None:
     """The result must match what the ticket asks for, and what becomes the tool's arguments its parameters."""
     ticket, tool = call.ticket, thread.tool(call.call.name)
     assert tool is not None  # only a known tool suspends
-    if decision.arguments is not None and (problem := mismatch(decision.arguments, tool.parameters)) is not None:
+    if decision.arguments is not None and (problem := checks.mismatch(decision.arguments, tool.parameters)) is not None:
         return f"the arguments do not match the tool's parameters: {problem}"
     schema = ticket.suspension.response_schema
-    if schema is not None and (problem := mismatch(decision.result, schema)) is not None:
+    if schema is not None and (problem := checks.mismatch(decision.result, schema)) is not None:
         return f"the result does not match the requested schema: {problem}"
     passes = ticket.resume_mode is ResumeMode.PASS_DECISION_TO_TOOL
-    if passes and (problem := mismatch(decision.result, tool.parameters)) is not None:
+    if passes and (problem := checks.mismatch(decision.result, tool.parameters)) is not None:
         return f"the result does not match the tool's parameters: {problem}"
     return None
+
+
+@dataclass
+class _SchemaChecks:
+    """The schema checks of one batch, whose work is limited together."""
+
+    linear: bool
+    work: int = 0
+
+    def mismatch(self, value: JsonValue, schema: JsonValue) -> str | None:
+        if self.work > MAX_WORK:
+            return TOO_LONG
+        found = judged(value, schema, linear=self.linear)
+        self.work += found.work
+        return found.problem
 
 
 def _was_applied(thread: Thread, decision: Decision) -> bool:
@@ -210,8 +257,8 @@ def _apply(thread: Thread, decisions: tuple[tuple[SuspendedCall, Decision], ...]
     if not decisions:
         return Advance(thread)
     moved = resume_run(thread)
-    order = [call.call.id for call in batch_of(thread).calls]
-    ranked = sorted(decisions, key=lambda pair: (pair[1].action is DecisionAction.RESUME, order.index(pair[0].call.id)))
+    order = batch_of(thread).position
+    ranked = sorted(decisions, key=lambda pair: (pair[1].action is DecisionAction.RESUME, order(pair[0].call.id)))
     for call, decision in ranked:
         moved = moved.then(_apply_one, call, decision, now=now)
     return moved.then(continue_batch, now=now)
@@ -225,26 +272,28 @@ def resume_run(thread: Thread) -> Advance:
 
 
 def _apply_one(thread: Thread, call: SuspendedCall, decision: Decision, *, now: int) -> Advance:
-    thread = _remember(thread, call, decision, now=now)
+    recorded = _remember(thread, call, decision.applied(call.ticket, now))
     resume = decision.resume(now)
     match decision.action:
         case DecisionAction.CANCEL if call.ticket.runs_if_denied:
-            return resume_call(thread, call, resume)
+            return recorded.then(resume_call, call, resume)
         case DecisionAction.CANCEL:
-            return _cancel_call(thread, call, resume)
+            return recorded.then(_cancel_call, call, resume)
         case DecisionAction.RESUME:
-            return resume_call(thread, call, resume)
+            return recorded.then(resume_call, call, resume)
         case _:
             assert_never(decision.action)
 
 
-def _remember(thread: Thread, call: SuspendedCall, decision: Decision, *, now: int) -> Thread:
-    """Remember the decision, to recognise a repeat, and the rule that `always` allows."""
-    if decision.always and call.ticket.remember is not None:
-        rule = Rule(tool=call.ticket.remember, behavior=Behavior.ALLOW)
+def _remember(thread: Thread, call: SuspendedCall, applied: AppliedDecision) -> Advance:
+    """Record the decision, also to recognise a repeat, and remember the rule that `always` allows."""
+    if applied.rule is not None:
+        rule = Rule(tool=applied.rule, behavior=Behavior.ALLOW)
         others = tuple(known for known in thread.permissions if known.tool != rule.tool)
         thread = replace(thread, permissions=(*others, rule)[-KEPT_RULES:])
-    return record_applied(thread, decision, call.call.id, call.ticket.suspension.id, now=now)
+    suspension_id = call.ticket.suspension.id
+    thread = record_applied(thread, applied, call.call.id, suspension_id)
+    return record_decision(thread, call.call, applied, suspension_id=suspension_id)
 
 
 def _cancel_call(thread: Thread, call: SuspendedCall, resume: ToolCallResume) -> Advance:

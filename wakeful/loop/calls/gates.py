@@ -14,7 +14,9 @@ from wakeful.contract.messages import ToolCall
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.loop.calls.batch import NewCall, ResumingCall, RunningCall, SuspendedCall
 from wakeful.loop.calls.commit import batch_of
+from wakeful.loop.machine import revisions
 from wakeful.loop.machine.state import Thread
+from wakeful.permissions.parsing import parse_pattern, parse_untyped_pattern
 from wakeful.permissions.rules import judge, run_context
 
 
@@ -56,13 +58,30 @@ def first_to_start(thread: Thread, candidates: Iterable[NewCall]) -> NewCall | N
     return first
 
 
-def denial_of_resumed(thread: Thread, call: ResumingCall, executed: ToolCall) -> str | None:
-    """Why the permission rules deny a resumed call that no activity judges again; `executed` has its arguments."""
+def denial_of_resumed(thread: Thread, call: ResumingCall, executed: ToolCall) -> Block | None:
+    """How the permission rules deny a resumed call that no activity judges again; `executed` has its arguments."""
     if _is_judged_again(thread.tool(call.call.name)):
         return None
     context = run_context(thread.identity, thread.current.metadata)
-    ruling = judge(thread.agent.permissions, thread.rules, executed.name, executed.arguments, context=context)
-    return ruling.denial_of(executed.name)
+    typed = thread.current.revision >= revisions.TYPED_CONDITIONS
+    ruling = judge(
+        thread.agent.permissions,
+        thread.rules,
+        executed.name,
+        executed.arguments,
+        context=context,
+        parse=parse_pattern if typed else parse_untyped_pattern,
+    )
+    reason = ruling.denial_of(executed.name)
+    return None if reason is None else Block(reason=reason, rule=ruling.decided_by if typed else "")
+
+
+def standing_rule(thread: Thread, call: ToolCall) -> str | None:
+    """The rule that allows a call, if a decision with `always` has added it to the thread."""
+    context = run_context(thread.identity, thread.current.metadata)
+    agent, rules, asking = thread.agent.permissions, thread.rules, thread.questions
+    ruling = judge(agent, rules, call.name, call.arguments, questions=asking, context=context)
+    return ruling.rule.tool if ruling.rule is not None and ruling.rule in thread.permissions else None
 
 
 def cannot_judge_edited(thread: Thread, call: SuspendedCall) -> bool:

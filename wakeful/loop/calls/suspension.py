@@ -26,7 +26,7 @@ def suspend(thread: Thread, call: Unfinished, result: ToolResult, *, now: int, g
     suspended = SuspendedCall(call.call, ticket, since=now, resumes=resumes, edited=edited, gated=gated)
     thread = replace(thread, suspensions=(*thread.suspensions, id)[-REMEMBERED_SUSPENSIONS:])
     published = result.model_copy(update={"suspension": ticket})
-    event = done_event(call.call, published, message_id=result_message_id(thread, call.call.id))
+    event = done_event(call.call, published, message_id=result_message_id(thread, call.call.id), gated=gated)
     return move(thread, suspended, event)
 
 

@@ -6,15 +6,16 @@ from pydantic import JsonValue
 
 from wakeful.contract import ids
 from wakeful.contract.agents import ToolMode
+from wakeful.contract.applied_decisions import AppliedDecision, DecisionChannel
 from wakeful.contract.base import replace
-from wakeful.contract.decisions import ResumeMode
+from wakeful.contract.decisions import DecisionAction, ResumeMode
 from wakeful.contract.errors import ToolError
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.hooks import Phase
 from wakeful.contract.inference import ModelResponse
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import TOOL_INTERRUPTED
-from wakeful.contract.runs import Suspended
+from wakeful.contract.runs import Blocked, Suspended
 from wakeful.contract.tools import RuntimeKind, RuntimeTool, ToolDescriptor, ToolResult, ToolStatus
 from wakeful.loop.calls import gates
 from wakeful.loop.calls.batch import (
@@ -34,6 +35,7 @@ from wakeful.loop.calls.commit import (
     finish_failed,
     finish_with,
     move,
+    record_decision,
     running_call,
 )
 from wakeful.loop.calls.suspension import frontend_result, suspend
@@ -45,7 +47,7 @@ from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step.hooks import apply_effects
 from wakeful.loop.step.model_notes import append_notes, unexecuted_call_notes
 from wakeful.loop.step.steps import next_step, request_handoff
-from wakeful.loop.subagents import ledger, mail, start, tasks
+from wakeful.loop.subagents import ledger, mail, start, tasks, tree
 from wakeful.loop.thread import cancelling
 
 TOOL_HOOKS = (Phase.TOOL_GATE, Phase.BEFORE_TOOL_EXECUTE, Phase.AFTER_TOOL_EXECUTE)
@@ -69,7 +71,7 @@ def continue_batch(thread: Thread, *, now: int) -> Advance:
         moved = moved.then(apply_effects_in_order)
     batch = batch_of(moved.thread)
     if batch.running or batch.startable:
-        return moved
+        return moved.then(tree.ask_parent) if batch.startable else moved
     if batch.suspended:
         return moved.then(_pause)
     committed = moved.then(commit).then(end_step)
@@ -85,7 +87,7 @@ def on_tool_returned(thread: Thread, fact: ToolReturned, *, now: int) -> Advance
         thread = replace(thread, requested_agent=outcome.handoff)
     if outcome.blocked is not None:
         stopped = finish_blocked(thread, call, outcome.blocked, outcome.result, outcome.effects)
-        return stopped.then(cancelling.block, outcome.blocked, now=now)
+        return stopped.then(cancelling.block, Blocked(value=outcome.blocked, rule=outcome.rule), now=now)
     if outcome.result.status is ToolStatus.PENDING:
         # At once: the effects of the calls after it would otherwise have to wait for the decision.
         requested = apply_effects(thread, outcome.effects, source=call.call.id)
@@ -119,9 +121,10 @@ def call_command(thread: Thread, call: RunningCall) -> CallTool:
         ticket=call.ticket,
         agent=agent if is_judged else None,
         permissions=rules,
+        questions=thread.questions,
         state=thread.agent_state.view if agent.state_keys or has_hooks else None,
         step=thread.current.step.number if has_hooks else 0,
-        live=thread.current.is_live,
+        live=thread.current.settings.live,
         metadata=thread.current.metadata,
     )
 
@@ -145,11 +148,14 @@ def _next_to_start(thread: Thread) -> Startable | None:
 def _has_to_queue(thread: Thread, call: Startable) -> bool:
     """Messages are sent one after another, so that they arrive in order.
 
-    A call that addresses a task waits until every task that the step has started has its thread id.
+    A call that addresses a task waits until every task that the step has started has its thread id. A call that starts
+    a sub-agent waits until the parent has granted it.
     """
     tool = thread.tool(call.call.name)
     kind = tool.runtime.kind if tool is not None and tool.runtime is not None else None
     if kind is RuntimeKind.SEND_MESSAGE and any(other.message is not None for other in batch_of(thread).running):
+        return True
+    if kind in tree.STARTS_CHILDREN and tree.has_to_wait(thread):
         return True
     addresses_task = kind in (RuntimeKind.SEND_MESSAGE, RuntimeKind.CANCEL_TASK)
     return addresses_task and any(task.thread_id is None for task in thread.children.running)
@@ -175,6 +181,14 @@ def _start(thread: Thread, call: Startable, *, now: int) -> Advance:
     thread = thread.with_budget(replace(run.budget, tool_calls=run.budget.tool_calls + 1))
     if batch_of(thread).response.verdicts and (verdict := gates.final_verdict(thread, call)) is not None:
         return _apply_verdict(thread, call, verdict, now=now)
+    if thread.permissions and (rule := gates.standing_rule(thread, call.call)) is not None:
+        by_rule = AppliedDecision(action=DecisionAction.RESUME, at=now, channel=DecisionChannel.RULE, rule=rule)
+        allowed = record_decision(thread, call.call, by_rule)
+        return allowed.then(_start_allowed, call, tool, now=now)
+    return _start_allowed(thread, call, tool, now=now)
+
+
+def _start_allowed(thread: Thread, call: NewCall, tool: ToolDescriptor, *, now: int) -> Advance:
     if tool.frontend:
         return suspend(thread, call, frontend_result(tool, call.call), now=now)
     if _is_performed_here(tool):
@@ -185,8 +199,8 @@ def _start(thread: Thread, call: Startable, *, now: int) -> Advance:
 def _start_again(thread: Thread, call: ResumingCall, *, now: int) -> Advance:
     """Run a call that a decision resumed. A frontend tool that a gate had suspended now waits for the front end."""
     tool, executed = thread.tool(call.call.name), _as_executed(call)
-    if (reason := gates.denial_of_resumed(thread, call, executed)) is not None:
-        return finish_blocked(thread, call, reason).then(cancelling.block, reason, now=now)
+    if (denial := gates.denial_of_resumed(thread, call, executed)) is not None:
+        return _block(thread, call, denial, now=now)
     if tool is not None and tool.frontend:
         return suspend(thread, call, frontend_result(tool, executed), now=now)
     if tool is not None and _is_performed_here(tool):
@@ -216,8 +230,8 @@ def _apply_verdict(thread: Thread, new: NewCall, verdict: Verdict, *, now: int) 
     """Do what a gate says instead of running the call."""
     name = new.call.name
     match verdict:
-        case Block(reason=reason, result=made):
-            return finish_blocked(thread, new, reason, made).then(cancelling.block, reason, now=now)
+        case Block() as block:
+            return _block(thread, new, block, now=now)
         case Suspend(ticket=ticket):
             return suspend(thread, new, ToolResult.suspended(name, ticket), now=now, gated=True)
         case SetResult(result=result) if result.status is ToolStatus.PENDING:
@@ -226,6 +240,11 @@ def _apply_verdict(thread: Thread, new: NewCall, verdict: Verdict, *, now: int) 
             return finish_call(thread, new, result)
         case _:
             assert_never(verdict)
+
+
+def _block(thread: Thread, call: Startable, block: Block, *, now: int) -> Advance:
+    stopped = finish_blocked(thread, call, block.reason, block.result)
+    return stopped.then(cancelling.block, Blocked(value=block.reason, rule=block.rule), now=now)
 
 
 def _is_performed_here(tool: ToolDescriptor) -> bool:
