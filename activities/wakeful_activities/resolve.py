@@ -13,7 +13,7 @@ from wakeful.authoring.instructions import InstructionsContext, InstructionsFunc
 from wakeful.contract.agents import HistoryBudget, Resolution, ResolvedAgent, ResolveInput, WorkerDescription
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.names import ACTIVITY_DESCRIBE_WORKER, ACTIVITY_RESOLVE_AGENT
-from wakeful.loop.machine.state import REVISION
+from wakeful.loop.machine.revisions import REVISION
 from wakeful.registry.registry import Registry
 from wakeful_activities.error_texts import failure_of, shortened
 from wakeful_activities.history_cache import HistoryCache
@@ -82,6 +82,8 @@ class ResolveActivity:
             activity.logger.debug("an agent could not be resolved", exc_info=error)
             raise _failure(f"agent {input.agent_id!r} raised {kind}", f"{kind}: {error}", type=kind) from None
         agent = await self._with_mcp_tools(agent, is_new_run=not input.in_flight)
+        if idle := self._registry.idle_rules(agent):
+            agent = agent.model_copy(update={"idle_rules": idle})
         write = self._registry.instructions(input.agent_id)
         if write is not None:
             agent = agent.model_copy(update={"instructions": await self._instructions(input, write)})
@@ -140,7 +142,7 @@ class ResolveActivity:
 
     @activity.defn(name=ACTIVITY_DESCRIBE_WORKER)
     async def describe_worker(self) -> WorkerDescription:
-        return WorkerDescription(search_attributes=self.search_attributes, budget=self._budget)
+        return WorkerDescription(search_attributes=self.search_attributes, budget=self._budget, revision=REVISION)
 
 
 def _failure(what: str, text: str, *, type: str) -> ApplicationError:

@@ -102,14 +102,6 @@ def _left_out(block: MediaBlock) -> str:
     )
 
 
-def text_only(result: ToolResult) -> ToolResult:
-    """The result of a background task, which is text or JSON: notes stand in the place of its media."""
-    if not result.media:
-        return result
-    notes = (f"[{block.type} left out: the result of a background task has no media]" for block in result.media)
-    return result.model_copy(update={"media": (), "data": None, "message": "\n".join((result.text, *notes))})
-
-
 def in_unicode(value: W) -> W:
     """The value without half surrogate pairs, such as names of files have that are not UTF-8."""
     try:

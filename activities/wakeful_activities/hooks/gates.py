@@ -18,7 +18,7 @@ from wakeful.contract.decisions import ResumeMode, Suspension, SuspensionTicket
 from wakeful.contract.gates import Block, SetResult, Suspend, Verdict
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.permissions.parsing import naming
-from wakeful.permissions.rules import judge, run_context
+from wakeful.permissions.rules import Ruling, judge, run_context
 from wakeful.registry.registry import Registry
 from wakeful.telemetry.log_causes import log_failure
 from wakeful_activities.hooks.hook_run import HookRun
@@ -40,21 +40,33 @@ class Gates:
         self._timeout_seconds = timeout_seconds
 
     async def verdicts(
-        self, agent: ResolvedAgent, rules: Sequence[Rule], calls: Sequence[GateCall], plugins: HookRun | None = None
+        self,
+        agent: ResolvedAgent,
+        rules: Sequence[Rule],
+        calls: Sequence[GateCall],
+        plugins: HookRun | None = None,
+        *,
+        questions: Sequence[Sequence[Rule]] = (),
     ) -> Mapping[str, Verdict]:
         """The verdicts on the calls of one answer, by call id; an allowed call has none."""
         verdicts = {}
         for call in calls:
-            verdict = await self.verdict(agent, rules, call, plugins)
+            verdict = await self.verdict(agent, rules, call, plugins, questions=questions)
             if verdict is not None:
                 verdicts[call.call_id] = verdict
         return verdicts
 
     async def verdict(
-        self, agent: ResolvedAgent, rules: Sequence[Rule], call: GateCall, plugins: HookRun | None = None
+        self,
+        agent: ResolvedAgent,
+        rules: Sequence[Rule],
+        call: GateCall,
+        plugins: HookRun | None = None,
+        *,
+        questions: Sequence[Sequence[Rule]] = (),
     ) -> Verdict | None:
         """The first block, else the first suspension, else the first result; rules come first. None allows the call."""
-        strongest = _permission(agent, rules, call)
+        strongest = _permission(agent, rules, questions, call)
         for name in agent.gates:
             if isinstance(strongest, Block):
                 break
@@ -89,30 +101,44 @@ class Gates:
 
 def is_gated(agent: ResolvedAgent, rules: Sequence[Rule]) -> bool:
     """Whether the agent has gates or rules to evaluate."""
-    return bool(agent.gates or agent.permissions or rules)
+    return bool(agent.gates or agent.permissions or rules) or any(tool.mcp and tool.mcp.changed for tool in agent.tools)
 
 
-def _permission(agent: ResolvedAgent, rules: Sequence[Rule], call: GateCall) -> Verdict | None:
+def _permission(
+    agent: ResolvedAgent, rules: Sequence[Rule], questions: Sequence[Sequence[Rule]], call: GateCall
+) -> Verdict | None:
     context = run_context(call.identity, call.metadata)
-    ruling = judge(agent.permissions, rules, call.tool_name, call.arguments, context=context)
+    policy, arguments = agent.permissions, call.arguments
+    ruling = judge(policy, rules, call.tool_name, arguments, questions=questions, context=context)
     if (reason := ruling.denial_of(call.tool_name)) is not None:
-        return Block(reason=reason)
-    is_asked = ruling.behavior is Behavior.ASK and not call.approved
-    return Suspend(ticket=_permission_ticket(call)) if is_asked else None
+        return Block(reason=reason, rule=ruling.decided_by)
+    if call.approved:
+        return None
+    changed = _changed(agent, call.tool_name)
+    asks = ruling.behavior is Behavior.ASK or changed is not None
+    return Suspend(ticket=_permission_ticket(call, ruling, changed)) if asks else None
 
 
-def _permission_ticket(call: GateCall) -> SuspensionTicket:
+def _changed(agent: ResolvedAgent, tool_name: str) -> str | None:
+    """How the server of a tool differs from what is pinned. No rule allows such a call: it was written for the pin."""
+    return next((tool.mcp.changed for tool in agent.tools if tool.id == tool_name and tool.mcp), None)
+
+
+def _permission_ticket(call: GateCall, ruling: Ruling, changed: str | None) -> SuspensionTicket:
+    question, asking = ruling.question_about(call.tool_name), ruling.rule
     suspension = Suspension(
         id=ids.permission_suspension_id(call.call_id),
         action=names.ACTION_PERMISSION,
-        message=f"Permission required for tool '{call.tool_name}'",
+        message=f"{question}: {changed}" if changed else question,
         parameters=call.arguments,
+        expiry=asking.expiry if asking else None,
+        escalate_after_seconds=asking.escalate_after if asking else None,
     )
     return SuspensionTicket(
         suspension=suspension,
         pending=call.call,
         resume_mode=ResumeMode.REPLAY_TOOL_CALL,
-        remember=naming(call.tool_name),
+        remember=None if changed else naming(call.tool_name),
     )
 
 

@@ -45,6 +45,7 @@ from wakeful_activities.inference.model_choice import ModelChoice
 from wakeful_activities.inference.models import Models, ProviderMissing
 from wakeful_activities.inference.patience import HeldBack, choose_model, failure, too_many_lost, unexpected
 from wakeful_activities.inference.recovery import interruption_of
+from wakeful_activities.inference.rule_warnings import RuleWarnings
 from wakeful_activities.inference.stream_assembly import partial_response, synthesized_response
 from wakeful_activities.other_workers import Lacking, OtherWorkers, waited
 
@@ -72,6 +73,7 @@ class InferActivity:
         self._cache = cache
         self._hooks = hooks
         self._gates = gates
+        self._rule_warnings = RuleWarnings()
         self.intervals = intervals
         self.others = others or OtherWorkers(registry)
         self.models = Models(registry, built_in, breakers, hooks.dependencies, telemetry.metrics)
@@ -113,6 +115,7 @@ class InferActivity:
         if problems := rule_problems(overlaid(agent.permissions, input.permissions).rules):
             what = "a permission rule of the run cannot be read"
             raise failure_of(what, "; ".join(problems), type="InvalidPermissions", non_retryable=True)
+        self._rule_warnings.warn(agent, input)
         shape = RequestShape.of(input, agent)
         await self._check_worker(agent, ModelChoice.of(agent, shape.overrides), stream, beats)
         built = await build_request(self._cache, input, agent, shape)
@@ -259,7 +262,7 @@ class InferActivity:
                 return response.model_copy(update={"effects": hooks.effects})
         if response.tool_calls and (is_gated(agent, rules) or agent.has_hooks(Phase.TOOL_GATE)):
             calls = _gate_calls(response, input, agent, await self._cache.metadata(input.metadata))
-            verdicts = await self._gates.verdicts(agent, rules, calls, hooks)
+            verdicts = await self._gates.verdicts(agent, rules, calls, hooks, questions=input.questions)
             if hooks is not None and not hooks.ends_run:
                 tools = tools_by_id(input, agent)
                 verdicts = await after_verdicts(hooks, response.tool_calls, verdicts, tools, agent.tool_mode)

@@ -108,7 +108,7 @@ async def build_request(
 
 
 def tools_by_id(input: InferInput, agent: ResolvedAgent) -> dict[str, ToolDescriptor]:
-    """The tools that the model may call; the front end's take precedence over the agent's."""
+    """The tools that the model may call; the front end brings only those that may replace the agent's."""
     return {tool.id: tool for tool in (*agent.tools, *input.frontend_tools)}
 
 

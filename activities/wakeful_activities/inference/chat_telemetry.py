@@ -15,6 +15,7 @@ from opentelemetry.trace import Span
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from wakeful.authoring.provider import AnyProvider
 from wakeful.contract.agents import ModelBinding
 from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
 from wakeful.contract.streaming import StreamCheckpoint
@@ -56,6 +57,7 @@ class ChatTelemetry:
         self._agent = ""
         self._preferred: ModelBinding | None = None
         self._model: ModelBinding | None = None
+        self._provider: AnyProvider | None = None
         self._request: ModelRequest | None = None
         self._failures = 0
         self._error: str | None = None
@@ -64,6 +66,8 @@ class ChatTelemetry:
         """How many attempts before this one have found a remote task at work: they have not failed."""
         self._response: ModelResponse | None = None
         self._first_chunk_at: float | None = None
+        self._until_first_chunk: float | None = None
+        """Seconds that the newest call took until the first part of its answer."""
 
     def about(self, agent_id: str, preferred: ModelBinding) -> None:
         """Whose inference it is, and the model that it should call."""
@@ -91,11 +95,22 @@ class ChatTelemetry:
             self._response = response
 
     @contextmanager
-    def attempt(self, model: ModelBinding, request: ModelRequest, earlier: StreamCheckpoint | None) -> Iterator[None]:
+    def attempt(
+        self,
+        model: ModelBinding,
+        request: ModelRequest,
+        earlier: StreamCheckpoint | None,
+        provider: AnyProvider | None = None,
+    ) -> Iterator[None]:
         """Around one call of a model; `earlier` is the part of its answer that has arrived before."""
-        self._model, self._request, self._first_chunk_at, self._error = model, request, None, None
-        about = {names.PROVIDER: provider_name(model), names.REQUEST_MODEL: model.name}
-        attributes: dict[str, Value] = {**about, names.ATTEMPT: activity.info().attempt}
+        self._model, self._provider, self._request = model, provider, request
+        self._first_chunk_at, self._error, self._until_first_chunk = None, None, None
+        # Nothing of `gen_ai.*`: tools that show model calls would count the attempt as one more, beside its `chat`.
+        attributes: dict[str, Value] = {
+            names.ATTEMPT: activity.info().attempt,
+            names.ATTEMPT_PROVIDER: model.provider,
+            names.ATTEMPT_MODEL: model.name,
+        }
         if self._is_fallback(model):
             attributes[names.FALLBACK] = True
         if earlier is not None:
@@ -109,19 +124,19 @@ class ChatTelemetry:
                 self._failures += 1
                 raise
             finally:
-                self._record_call(about, began, span)
+                self._record_call(model, began, span)
 
     def on_first_chunk(self) -> None:
         """The first part of a streamed answer has arrived."""
         self._first_chunk_at = self._first_chunk_at or time.monotonic()
 
-    def _record_call(self, about: dict[str, str], began: float, span: Span | None) -> None:
-        until_first = None if self._first_chunk_at is None else self._first_chunk_at - began
+    def _record_call(self, model: ModelBinding, began: float, span: Span | None) -> None:
+        self._until_first_chunk = until_first = None if self._first_chunk_at is None else self._first_chunk_at - began
         if span is not None and until_first is not None:
-            span.set_attribute(names.TIME_TO_FIRST_CHUNK, until_first)
+            span.set_attribute(names.ATTEMPT_TIME_TO_FIRST_CHUNK, until_first)
         if self._metrics is None:
             return
-        labels = {names.OPERATION: names.CHAT, **about}
+        labels = {names.OPERATION: names.CHAT, **self._about(model)}
         duration = time.monotonic() - began
         self._metrics.record(instruments.MODEL_CALL_DURATION, duration, {**labels, names.ERROR_TYPE: self._error})
         if until_first is not None:
@@ -132,14 +147,13 @@ class ChatTelemetry:
         if self._metrics is None or self._model is None or self._error is None:
             return
         if isinstance(error, ApplicationError):
-            labels = {names.PROVIDER: provider_name(self._model), names.REQUEST_MODEL: self._model.name}
-            self._metrics.count(instruments.RETRIES, {**labels, names.ERROR_TYPE: self._error})
+            self._metrics.count(instruments.RETRIES, {**self._about(self._model), names.ERROR_TYPE: self._error})
 
     def _count(self, response: ModelResponse) -> None:
         if self._metrics is None or self._model is None:
             return
         usage, model = response.usage, {names.REQUEST_MODEL: self._model.name, names.AGENT: self._agent}
-        labels = {names.OPERATION: names.CHAT, names.PROVIDER: provider_name(self._model), **model}
+        labels = {names.OPERATION: names.CHAT, **self._about(self._model), **model}
         for kind, tokens in (("input", usage.prompt_tokens), ("output", usage.completion_tokens)):
             if tokens is not None:
                 self._metrics.record(instruments.TOKEN_USAGE, tokens, {**labels, names.TOKEN_TYPE: kind})
@@ -149,9 +163,11 @@ class ChatTelemetry:
     def _attributes(self, model: ModelBinding | None) -> dict[str, Value]:
         attributes: dict[str, Value] = {names.OPERATION: names.CHAT, names.AGENT: self._agent}
         if model is not None:
-            attributes |= {names.PROVIDER: provider_name(model), names.REQUEST_MODEL: model.name}
+            attributes |= self._about(model)
             if self._is_fallback(model):
                 attributes[names.FALLBACK] = True
+        if self._until_first_chunk is not None:
+            attributes[names.TIME_TO_FIRST_CHUNK] = self._until_first_chunk
         if failures := activity.info().attempt - 1 - self.polls + self._failures:
             attributes[names.RETRIES] = failures
         if self._request is not None:
@@ -165,6 +181,9 @@ class ChatTelemetry:
             if self._spans is not None and self._spans.tracing.captures_content:
                 attributes |= request_content(self._request)
         return attributes
+
+    def _about(self, model: ModelBinding) -> dict[str, str]:
+        return {names.PROVIDER: provider_name(model, self._provider), names.REQUEST_MODEL: model.name}
 
     def _is_fallback(self, model: ModelBinding) -> bool:
         preferred = self._preferred
@@ -186,7 +205,7 @@ class _ChatSpans:
         ref = activity_ref(self.tracing, names.SPAN_ATTEMPT, activity.info().attempt, self._calls)
         ref = SpanRef(self._chat.trace_id, ref.span_id, self._chat.is_sampled)
         return self.tracing.span(
-            names.SPAN_ATTEMPT, ref=ref, parent=self._chat, kind="client", attributes=attributes, clock=self._clock
+            names.SPAN_ATTEMPT, ref=ref, parent=self._chat, kind="internal", attributes=attributes, clock=self._clock
         )
 
     def emit(
@@ -216,7 +235,10 @@ class _ChatSpans:
         )
 
 
-def provider_name(model: ModelBinding) -> str:
+def provider_name(model: ModelBinding, provider: AnyProvider | None = None) -> str:
+    """The conventions' name: what the provider says itself, whatever its name in the registry; otherwise by that."""
+    if isinstance(stated := getattr(provider, "gen_ai_provider", None), str):
+        return stated
     # A model of pydantic-ai is named with its provider: "google:gemini-2.5-pro".
     name = model.name.partition(":")[0] if model.provider == "pydantic-ai" else model.provider
     return PROVIDERS.get(name, name)

@@ -90,10 +90,10 @@ async def after_verdicts(
         match verdicts[call.id]:
             case SetResult(result=result):
                 changed[call.id] = SetResult(result=await hooks.result(call, tool, result))
-            case Block(reason=reason):
-                error = ToolResult.rejected(call.name, reason)
+            case Block() as block:
+                error = ToolResult.rejected(call.name, block.reason)
                 result = await hooks.result(call, tool, error)
-                changed[call.id] = Block(reason=reason, result=None if result == error else result)
+                changed[call.id] = block.model_copy(update={"result": None if result == error else result})
             case Suspend():
                 pass
     return changed

@@ -31,7 +31,7 @@ from wakeful_activities.hooks.gates import Gates
 from wakeful_activities.hooks.hook_run import Hooks
 from wakeful_activities.mcp.calls import McpCalls
 from wakeful_activities.other_workers import AttemptFailed, Lacking, OtherWorkers, waited
-from wakeful_activities.results import as_result, cut_to_fit, text_only
+from wakeful_activities.results import as_result, cut_to_fit
 from wakeful_activities.tools.attempts import Attempts
 from wakeful_activities.tools.emit import emitting
 from wakeful_activities.tools.execution_telemetry import executing
@@ -81,9 +81,8 @@ class ToolActivity:
         input = activity.payload_converter().from_payload(args[0].payload, ToolCallInput)
         add_fields(run_id=input.identity.run_id, agent_id=input.identity.agent_id)
         outcome = _naming(input.call.name, await self._outcome(tool, input, attempts))
-        if _is_task(input):
-            return outcome.model_copy(update={"result": text_only(outcome.result)})
-        self._cache.put_outcome(info.activity_id, input.call.id, outcome)
+        if not _is_task(input):
+            self._cache.put_outcome(info.activity_id, input.call.id, outcome)
         return outcome
 
     def _mcp_tool(self, argument: RawValue) -> Tool | None:
@@ -166,7 +165,7 @@ class ToolActivity:
             is_first_check=False,
             metadata=metadata,
         )
-        verdict = await self._gates.verdict(agent, input.permissions, call, hooked.hooks)
+        verdict = await self._gates.verdict(agent, input.permissions, call, hooked.hooks, questions=input.questions)
         outcome = _outcome_of(input.call.name, verdict)
         return outcome if isinstance(verdict, Block) else hooked.outcome_if_run_ends() or outcome
 
@@ -258,8 +257,8 @@ def _outcome_of(tool_name: str, verdict: Verdict | None) -> ToolOutcome | None:
     match verdict:
         case None:
             return None
-        case Block(reason=reason):
-            return ToolOutcome(result=ToolResult.rejected(tool_name, reason), blocked=reason)
+        case Block(reason=reason, rule=rule):
+            return ToolOutcome(result=ToolResult.rejected(tool_name, reason), blocked=reason, rule=rule)
         case Suspend(ticket=ticket):
             return ToolOutcome(result=ToolResult.suspended(tool_name, ticket, ticket.suspension.message), gated=True)
         case SetResult(result=result):

@@ -152,7 +152,7 @@ async def test_rules_come_before_gates_and_hide_tools_that_they_always_deny() ->
     first, second = (response.verdicts[made.id] for made in response.tool_calls)
     assert (first.verdict, second.model_dump()) == (
         "suspend",
-        {"verdict": "block", "reason": "Tool 'look' denied by permission rules"},
+        {"verdict": "block", "reason": "Tool 'look' denied by permission rules", "rule": "look"},
     )
 
 

@@ -77,7 +77,7 @@ async def test_a_denied_call_is_blocked_and_no_gate_is_evaluated() -> None:
     """B-801."""
     evaluated: list[str] = []
     watching = gate(name="watching")(lambda call: evaluated.append(call.call_id))
-    denied = Block(reason="Tool 'pay' denied by permission rules")
+    denied = Block(reason="Tool 'pay' denied by permission rules", rule="pay")
     assert await verdict(watching, policy=policy(pay=Behavior.DENY)) == denied
     assert evaluated == []
 
@@ -102,13 +102,39 @@ async def test_a_call_that_needs_permission_is_suspended_until_a_decision() -> N
     assert await verdict(policy=policy(pay=Behavior.ASK), on=cancelled) == suspended
 
 
+async def test_the_question_of_a_rule_has_the_arguments_and_a_deadline() -> None:
+    asking = Rule(
+        tool="pay(n >= 1)", behavior="ask", message="Pay {n} EUR?", expires_after=60, on_expiry="deny", escalate_after=5
+    )
+    asked = await verdict(policy=PermissionPolicy(rules=(Rule(tool="pay", behavior="ask"), asking)))
+    assert isinstance(asked, Suspend)
+    assert asked.ticket.suspension.model_dump(mode="json") == {
+        "id": "perm_c",
+        "action": "tool:PermissionConfirm",
+        "message": "Pay 1 EUR?",
+        "parameters": {"n": 1},
+        "expiry": {"after_seconds": 60.0, "then": "deny"},
+        "escalate_after_seconds": 5.0,
+    }
+
+
+async def test_a_denial_has_the_message_of_its_rule_or_names_the_default() -> None:
+    denying = Rule(tool="pay", behavior="deny", message="{n} EUR: ask the finance team.")
+    assert await verdict(policy=PermissionPolicy(rules=(denying,))) == Block(
+        reason="1 EUR: ask the finance team.", rule="pay"
+    )
+    assert await verdict(policy=PermissionPolicy(default_behavior="deny")) == Block(
+        reason="Tool 'pay' denied by permission rules", rule="default_behavior: deny"
+    )
+
+
 async def test_a_denied_call_stays_denied_whatever_the_decision() -> None:
     """B-337."""
-    denied = Block(reason="Tool 'pay' denied by permission rules")
+    denied = Block(reason="Tool 'pay' denied by permission rules", rule="pay")
     assert await verdict(policy=policy(pay=Behavior.DENY), on=call(resume=RESUMED)) == denied
     edited = call(arguments={"n": 1000}, resume=RESUMED)
-    big = PermissionPolicy(rules=(Rule(tool='pay(n =~ "^[0-9]{4,}$")', behavior=Behavior.DENY),))
-    assert await verdict(policy=big, on=edited) == denied
+    big = PermissionPolicy(rules=(Rule(tool="pay(n >= 1000)", behavior=Behavior.DENY),))
+    assert await verdict(policy=big, on=edited) == denied.model_copy(update={"rule": "pay(n >= 1000)"})
     assert await verdict(policy=big, on=call(resume=RESUMED)) is None
 
 
@@ -117,7 +143,7 @@ async def test_rules_of_the_thread_and_the_run_override_the_agents() -> None:
     allowed = (Rule(tool="pay", behavior=Behavior.ALLOW),)
     assert await verdict(policy=policy(pay=Behavior.ASK), rules=allowed) is None
     denied = await verdict(rules=(Rule(tool="p*", behavior=Behavior.DENY),))
-    assert denied == Block(reason="Tool 'pay' denied by permission rules")
+    assert denied == Block(reason="Tool 'pay' denied by permission rules", rule="p*")
 
 
 async def test_a_gate_may_block_what_rules_allow_or_ask_about() -> None:

@@ -1,5 +1,6 @@
 """Cancel stops the model call itself, whatever its state."""
 
+import asyncio
 import time
 
 import pytest
@@ -8,29 +9,26 @@ from tests.support.fake_provider.script import HANG, SILENCE, Answer, Reply, Sta
 from tests.support.fake_provider.server import FakeProvider
 from tests.support.waiting import until
 from wakeful.client.client import Client
+from wakeful.contract.agents import RetryPolicy
 from wakeful.contract.events import InferenceComplete, RunFinish, TextDelta
 from wakeful.contract.model_settings import InferenceOverrides
 
-SLOW = Answer("word " * 400, chunk=5, pause=0.1)
-"""Forty seconds of answer."""
-
-BOUND_SECONDS = 2.0
+SLOW = Answer("word " * 4000, chunk=5, pause=0.1)
+"""Minutes of answer, longer than a test waits for anything."""
 
 
 @pytest.mark.parametrize("reply", [HANG, SILENCE, SLOW], ids=["no headers yet", "no token yet", "in the middle"])
-async def test_the_connection_is_closed_within_two_seconds(
+async def test_the_connection_is_closed_by_a_cancel(
     client: Client, provider: FakeProvider, wire: str, reply: Reply, thread_id: str
 ) -> None:
+    """None of these answers ends by itself, nor does the agent lose its patience, while the test waits."""
     provider.will(reply)
     await client.start(f"{wire}-patient", "Tell me.", thread_id=thread_id)
     asked = await provider.request()
     if reply is SLOW:
         await provider.until(lambda: asked.deltas >= 10)
-    started = time.monotonic()
     await client.cancel(thread_id, reason="enough")
     await provider.until(asked.closed.is_set)
-    assert asked.closed_at is not None
-    assert asked.closed_at - started < BOUND_SECONDS
     result = await client.result(thread_id)
     assert (result.status_reason, result.detail) == ("cancelled", "enough")
 
@@ -73,9 +71,7 @@ async def test_cancel_stops_a_stalled_stream(client: Client, provider: FakeProvi
     await client.start(f"{wire}-patient", "Tell me.", thread_id=thread_id)
     asked = await provider.request()
     await provider.until(lambda: asked.deltas >= 2)
-    started = time.monotonic()
     await client.cancel(thread_id)
-    await provider.until(asked.closed.is_set)
-    assert asked.closed_at is not None
-    assert asked.closed_at - started < BOUND_SECONDS
+    async with asyncio.timeout(RetryPolicy().stream_idle_timeout_secs / 2):  # the stall itself would close it later
+        await provider.until(asked.closed.is_set)
     await client.result(thread_id)

@@ -1,13 +1,16 @@
 """An answer is parsed as the agent's output type, or carries the reason why it does not match."""
 
+import time
+
 import pytest
 from pydantic import JsonValue
 from temporalio.exceptions import ApplicationError
 
 from wakeful.contract.agents import MAX_CALLS
 from wakeful.contract.inference import ModelResponse, OutputSpec, StopReason
+from wakeful.contract.limits import ANSWER_BYTES
 from wakeful.contract.messages import ToolCall
-from wakeful_activities.inference.answer import ANSWER_LIMIT, recordable, with_output
+from wakeful_activities.inference.answer import recordable, with_output
 
 SPEC = OutputSpec(
     name="Answer",
@@ -42,6 +45,13 @@ def test_an_answer_that_does_not_match_has_the_reason(text: str, problem: str) -
     assert response.output_problem.startswith(problem)
 
 
+@pytest.mark.parametrize("text", ["```\n" + "\n" * 900_000, "```json" + " \n" * 400_000 + "`", "\n" * 900_000 + "```"])
+def test_no_text_of_a_model_takes_long_to_be_read_as_json(text: str) -> None:
+    began = time.thread_time()
+    assert with_output(answer(text), SPEC).output_problem is not None
+    assert time.thread_time() - began < 2
+
+
 def test_the_agents_own_type_may_check_more_than_the_schema() -> None:
     assert with_output(answer('{"n": 3}'), SPEC, lambda _: "too small").output_problem == "too small"
     assert with_output(answer('{"n": 3}'), SPEC, lambda _: None).output == {"n": 3}
@@ -66,9 +76,23 @@ def test_a_call_whose_arguments_are_nested_too_deeply_is_not_executed() -> None:
     assert response.incomplete_calls == ("draw",)
 
 
+def test_the_time_for_calls_that_are_nested_too_deeply_grows_with_their_number() -> None:
+    deep: JsonValue = "leaf"
+    for _ in range(150):
+        deep = [deep]
+
+    def seconds(count: int) -> float:
+        calls = tuple(ToolCall(id=f"1-{number}", name="draw", arguments=deep) for number in range(count))
+        response, began = ModelResponse(model="m", tool_calls=calls), time.thread_time()
+        assert recordable(response).incomplete_calls == ("draw",) * count
+        return time.thread_time() - began
+
+    assert min(seconds(2_000) for _ in range(3)) < 8 * min(seconds(500) for _ in range(3))  # sixteen times, if squared
+
+
 def test_an_answer_that_history_cannot_hold_ends_the_run_with_its_size() -> None:
     with pytest.raises(ApplicationError, match=r"the model's answer has 1,000,0.. bytes; at most 1,000,000") as raised:
-        recordable(answer("x" * ANSWER_LIMIT))
+        recordable(answer("x" * ANSWER_BYTES))
     assert raised.value.non_retryable
 
 

@@ -14,7 +14,7 @@ from tests.support.fake_provider.models import continuing
 from tests.support.fake_provider.script import Answer, Call, Cut, End, Fault, Status
 from tests.support.fake_provider.server import FakeProvider
 from tests.support.provider_app import CANARY, RETRY, Sum, add
-from wakeful import Agent, PydanticAIModel, Registry
+from wakeful import Agent, AzureOpenAIChat, ModelRequest, ModelResponse, OpenAIChat, PydanticAIModel, Registry
 from wakeful.client.client import Client
 from wakeful.contract.agents import ModelBinding
 from wakeful.worker import WorkerSettings, running_worker
@@ -95,3 +95,21 @@ async def test_an_output_type_is_enforced_and_an_error_ends_the_run_without_its_
 )
 def test_spans_and_metrics_name_providers_as_the_conventions_do(provider: str, name: str, called: str) -> None:
     assert provider_name(ModelBinding(id="m", provider=provider, name=name)) == called
+
+
+def test_a_provider_has_its_vendor_s_name_whatever_the_registry_calls_it() -> None:
+    """At another address, the registry's name says more than that of the API."""
+    named = ModelBinding(id="m", provider="team-a", name="gpt")
+
+    class OfOnesOwn:
+        gen_ai_provider = "cohere"
+
+        async def complete(self, request: ModelRequest) -> ModelResponse:
+            raise NotImplementedError
+
+    assert provider_name(named, OpenAIChat(api_key="k")) == "openai"
+    assert (
+        provider_name(named, AzureOpenAIChat(api_key="k", endpoint="https://x.openai.azure.com")) == "azure.ai.openai"
+    )
+    assert provider_name(named, OpenAIChat(api_key=None, base_url="http://localhost:11434/v1")) == "team-a"
+    assert provider_name(named, OfOnesOwn()) == "cohere"

@@ -9,7 +9,7 @@ from wakeful.contract.decisions import Suspension, SuspensionTicket
 from wakeful.contract.errors import ToolError
 from wakeful.contract.messages import Base64Source, ImageBlock, TextBlock, ToolCall
 from wakeful.contract.tools import ToolOutcome, ToolResult, ToolStatus, tool_outcome
-from wakeful_activities.results import RESULT_LIMIT, as_result, cut_to_fit, text_only
+from wakeful_activities.results import RESULT_LIMIT, as_result, cut_to_fit
 
 
 def nested(levels: int) -> Any:
@@ -97,11 +97,3 @@ def test_only_the_media_that_do_not_fit_are_left_out_and_the_model_reads_which()
         "three\n[image (image/png) of 256,078 bytes left out: a result may have 256,000. Ask for a smaller one, or for "
         "a URL.]"
     )
-
-
-def test_the_result_of_a_background_task_has_notes_in_the_place_of_its_media() -> None:
-    result = text_only(as_result("draw", ["two", picture(10), picture(10)]))
-    note = "[image left out: the result of a background task has no media]"
-    assert (result.media, result.text) == ((), f"two\n{note}\n{note}")
-    plain = ToolResult.success("draw", 1)
-    assert text_only(plain) is plain
