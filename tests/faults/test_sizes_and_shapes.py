@@ -1,5 +1,8 @@
 """Anything that people, models, tools and hooks can say, in any size, depth, number and unicode: no run gets stuck.
 
+No activation takes long, either: its CPU seconds are bounded by the bytes that it brings, also those of patterns and
+schemas that a front end brings, and of hundreds of messages and decisions at once.
+
 WAKEFUL_FUZZ_SECONDS=1800 WAKEFUL_FUZZ_SEED=7 make faults is a long run.
 """
 
@@ -22,12 +25,14 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import RawValue
 from temporalio.service import RPCError
 
+from tests.support.activations import ActivationMeter
 from tests.support.waiting import until
 from wakeful import Agent, Plugin, Registry, RunStatus, StateKey, ToolContext, ToolMode, tool
 from wakeful.client.client import Client
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
 from wakeful.contract.messages import Role, ToolCall
+from wakeful.contract.requests import CHANGES
 from wakeful.contract.tools import FrontendTool
 from wakeful.worker import WorkerSettings, running_worker
 
@@ -40,6 +45,8 @@ USUAL = (
 )
 """The server hands a task out again if a signal arrived meanwhile, or signals of more than two megabytes did."""
 QUEUE = "sizes-and-shapes"
+MAX_SECONDS, MAX_SECONDS_PER_MEGABYTE = 0.5, 2.0
+"""CPU that an activation may take, and for the bytes that it brings; one that replays brings its history."""
 MAX_MEMORY = 4 * 2**30
 """Of this process, with its worker: caches are bounded, however long it runs."""
 
@@ -88,7 +95,7 @@ class Anything:
         chance = random.Random(f"{SEED}:{said[:50]}:{asked}:{len(request.messages)}")
         if chance.random() < 0.4:
             return ModelResponse(model="m", text=text(chance, most=900_000))
-        count = chance.choice((1, 1, 2, 5, 60, 300))
+        count = chance.choice((1, 1, 2, 5, 60, 300, 5_000))
         names = ("echo", "keep", "screenshot", "nothing", text(chance, most=300))
         calls = tuple(
             ToolCall(
@@ -131,7 +138,8 @@ def registry() -> Registry:
 async def disturb(client: Client, thread: str, chance: random.Random, sent: Counter[str]) -> None:
     """Send one thing, as any client could."""
     handle = client.handle(thread)
-    kind = chance.choice(("submit", "submit", "decide", "decide", "raw", "cancel", "steer", "many", "unknown"))
+    kinds = ("submit", "submit", "decide", "decide", "raw", "cancel", "steer", "many", "burst", "answer", "unknown")
+    kind = chance.choice(kinds)
     sent[kind] += 1
     match kind:
         case "submit" | "steer":
@@ -140,6 +148,13 @@ async def disturb(client: Client, thread: str, chance: random.Random, sent: Coun
         case "many":
             said = [{"content": text(chance, most=2_000)} for _ in range(chance.choice((10, 500, 700)))]
             await handle.signal("submit", {"input": said})
+        case "burst":
+            which = chance.choice(("submit", "decide"))
+            await asyncio.gather(*(_small(handle, which, chance) for _ in range(chance.choice((20, 300, 1_000)))))
+        case "answer":
+            for pending in (await client.status(thread)).pending:
+                answer = {"call_id": pending.pending.id, "action": "resume", "result": awkward(chance)}
+                await handle.signal("decide", answer)
         case "decide":
             calls = (await client.status(thread)).calls
             target = chance.choice(calls).call_id if calls else "1-1"
@@ -155,10 +170,51 @@ async def disturb(client: Client, thread: str, chance: random.Random, sent: Coun
             await handle.signal(text(chance, most=300).replace("\ud83d", "") or "nothing", value(chance))
 
 
+async def _small(handle: Any, which: str, chance: random.Random) -> None:
+    if which == "submit":
+        await handle.signal("submit", {"input": "and then?", "on_busy": chance.choice(("steer", "enqueue"))})
+    else:
+        decision = {"call_id": f"{chance.randrange(9)}-{chance.randrange(300)}", "action": "resume", "result": "yes"}
+        await handle.signal("decide", {**decision, "decision_id": str(chance.randrange(10**9))})
+
+
+PATTERNS = (".?" * 40 + "\0", "(a|a)*b", "(?:[a-z]{0,99}){0,99}!", "(?=x)", r"(?:\w|a){90}!")
+
+
+def awkward(chance: random.Random) -> Any:
+    """A value that patterns and schemas take long for."""
+    return chance.choice(
+        (
+            "a" * chance.choice((40, 20_000)) + "!",
+            "ä b" * chance.choice((10, 9_000)),
+            [{"n": number} for number in range(chance.choice((9, 20_000)))],
+            nested(chance.choice((9, 60))),
+        )
+    )
+
+
+def schema(chance: random.Random) -> dict[str, Any]:
+    """A schema of a front end that wants to stop the worker."""
+    self_reference: dict[str, Any] = {"$ref": "#/$defs/a"}
+    return chance.choice(
+        (
+            {"pattern": chance.choice(PATTERNS)},
+            {"uniqueItems": True, "items": {"enum": [{"n": number} for number in range(500)]}},
+            {"$defs": {"a": {"anyOf": [self_reference, {"items": self_reference}]}}, **self_reference},
+            {"allOf": [{"pattern": f"(?:{letter}|.){{0,40}}!"} for letter in "abcdefgh"]},
+            {"additionalProperties": {"required": [f"n{number}" for number in range(5_000)]}},
+        )
+    )
+
+
 async def calm(client: Client, thread: str) -> int:
-    """Cancel every run, until no message waits for another. Returns how many runs there were."""
+    """Withdraw what waits, and cancel what runs, until nothing does. Returns how many runs there were."""
     async with asyncio.timeout(300):
         while (view := await client.status(thread)).status is not RunStatus.DONE or view.queued:
+            # Each message that is enqueued would start a run, and a burst has hundreds.
+            waiting = [later.message.id for later in await client.queued(thread) if not later.mail]
+            for start in range(0, len(waiting), CHANGES):
+                await client.withdraw(thread, waiting[start : start + CHANGES])
             await client.handle(thread).signal("cancel", {"reason": "enough"})
             await asyncio.sleep(0.5)
     return view.runs
@@ -198,9 +254,10 @@ async def test_no_size_depth_number_or_unicode_leaves_a_run_stuck(temporal: Temp
     chance, sent, ends = random.Random(SEED), Counter[str](), time.monotonic() + SECONDS
     client = Client(temporal, task_queue=QUEUE)
     threads = [f"shapes-{SEED}-{number}" for number in range(THREADS)]
-    async with running_worker(temporal, registry(), WorkerSettings(task_queue=QUEUE)):
+    meter = ActivationMeter()
+    async with running_worker(meter.client(temporal), registry(), WorkerSettings(task_queue=QUEUE)):
         for thread in threads:
-            screenshot = FrontendTool(id="screenshot")
+            screenshot = FrontendTool(id="screenshot", result_schema=schema(chance))
             await client.start("a", "begin", thread_id=thread, mode="thread", frontend_tools=[screenshot])
         while time.monotonic() < ends:
             try:
@@ -217,5 +274,10 @@ async def test_no_size_depth_number_or_unicode_leaves_a_run_stuck(temporal: Temp
             assert (await client.transcript(thread))[-1].text == "pong"
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(f"\n{sum(sent.values()):,} inputs in {SECONDS} s, {memory / 2**20:,.0f} MB: {dict(sorted(sent.items()))}")
+    longest = sorted(meter.activations, reverse=True)[:8]
+    table = "\n".join(f"{it.seconds:8.3f} s {it.bytes:10,} bytes {it.jobs:5,} jobs" for it in longest)
+    print(f"{len(meter.activations):,} activations; the longest:\n{table}")
+    allowed = [MAX_SECONDS + MAX_SECONDS_PER_MEGABYTE * it.bytes / 1e6 for it in meter.activations]
+    assert [it for it, bound in zip(meter.activations, allowed, strict=True) if it.seconds > bound] == []
     assert [problem for thread in threads for problem in await problems(temporal, thread)] == []
     assert memory < MAX_MEMORY

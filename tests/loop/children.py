@@ -1,12 +1,14 @@
 """Sub-agents and tasks for driven runs: an agent with the runtime's tools, and the facts that its children cause."""
 
+from collections.abc import Sequence
+
 from pydantic import JsonValue
 
 from tests.loop.driving import LOOK, PAY, THREAD, Driver, asks, call, make_agent, says, thread_id_of
 from wakeful.contract.agents import ResolvedAgent, ToolMode
 from wakeful.contract.budgets import Spent
 from wakeful.contract.mail import AgentMessage, Relation, Sender, TaskEvent
-from wakeful.contract.messages import ToolCall
+from wakeful.contract.messages import MediaBlock, ToolCall
 from wakeful.contract.runs import CancelReceipt, NaturalEnd, RunResult, Termination, status_reason
 from wakeful.contract.subagents import ChildResult, child_result
 from wakeful.contract.tasks import TaskStatus
@@ -85,6 +87,7 @@ def child_settled(
     output: JsonValue = None,
     receipt: CancelReceipt | None = None,
     spent: Spent | None = None,
+    media: Sequence[MediaBlock] = (),
 ) -> ChildSettled:
     """A sub-agent reports the end of its run."""
     termination = termination or NaturalEnd()
@@ -96,6 +99,7 @@ def child_settled(
         termination=termination,
         response=response,
         output=output,
+        artifacts=tuple(media),
         steps=2,
         receipt=receipt,
         spent=spent,

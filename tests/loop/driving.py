@@ -2,13 +2,11 @@
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from pydantic import JsonValue
 
 from wakeful.contract.agents import HistoryBudget, ModelBinding, ResolvedAgent, ToolMode
-from wakeful.contract.base import replace
-from wakeful.contract.budgets import Budget
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.decisions import (
     Decision,
@@ -24,11 +22,10 @@ from wakeful.contract.gates import Verdict
 from wakeful.contract.hooks import HookEffects, LifecyclePhase, Phase, PluginBinding
 from wakeful.contract.inference import ModelResponse, OutputSpec, StopReason
 from wakeful.contract.messages import InputMessage, Message, Role, ToolCall, Visibility
-from wakeful.contract.model_settings import InferenceOverrides
-from wakeful.contract.permissions import Rule
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy, RunResult, RunStatus, ThreadMode, ToolCallStatus, Usage
 from wakeful.contract.segments import SegmentRef
+from wakeful.contract.settings import Caller, RunOptions, RunSettings
 from wakeful.contract.state import StateAction, StateKeySpec, StateMerge, StateOp, StateScope
 from wakeful.contract.tools import FrontendTool, ToolDescriptor, ToolOutcome, ToolResult
 from wakeful.loop.machine.advance import advance
@@ -56,8 +53,9 @@ from wakeful.loop.machine.facts import (
     WorkCancelled,
     WorkFailed,
 )
+from wakeful.loop.machine.revisions import REVISION
 from wakeful.loop.machine.stages import Done, Idle
-from wakeful.loop.machine.state import REVISION, Advance, Thread
+from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.thread.continue_as_new import ThreadSnapshot, pack, unpack
 from wakeful.loop.thread.opening import begin
 
@@ -321,16 +319,13 @@ class Driver:
         *ids: str,
         on_busy: OnBusy = OnBusy.ENQUEUE,
         agent_id: str | None = None,
-        overrides: InferenceOverrides | None = None,
-        live: bool = False,
-        permissions: tuple[Rule, ...] = (),
-        budget: Budget | None = None,
-        frontend_tools: tuple[FrontendTool, ...] = (),
+        caller: Caller | None = None,
+        **settings: Unpack[RunOptions],
     ) -> Advance:
         """Messages that arrive in one signal."""
         messages = tuple(input_message(id) for id in ids)
-        submitted = MessagesSubmitted(messages, on_busy, agent_id, overrides, live)
-        return self.feed(replace(submitted, permissions=permissions, budget=budget, frontend_tools=frontend_tools))
+        given = RunSettings.model_validate(settings)
+        return self.feed(MessagesSubmitted(messages, on_busy, agent_id, caller=caller or Caller(), settings=given))
 
     def cancel(self, reason: str | None = None, *, close: bool = False) -> Advance:
         return self.feed(CancelRequested(reason, close))
@@ -451,8 +446,8 @@ def cancelling() -> Driver:
     return driver
 
 
-def done() -> Driver:
-    driver = Driver()
+def done(*, request: RunRequest = REQUEST, revision: int = REVISION) -> Driver:
+    driver = Driver(request=request, revision=revision)
     driver.model(says("Hello!"))
     return driver
 

@@ -49,6 +49,7 @@ from wakeful.contract.mail import TaskEvent
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.runs import Cancelled, NaturalEnd, OnBusy, StopDetail, Usage
+from wakeful.contract.settings import RunSettings
 from wakeful.contract.tools import ToolOutcome, ToolResult
 from wakeful.loop.machine.commands import (
     CallTool,
@@ -80,7 +81,7 @@ from wakeful.loop.machine.facts import (
     WorkCancelled,
     WorkFailed,
 )
-from wakeful.loop.machine.state import REVISION
+from wakeful.loop.machine.revisions import REVISION
 from wakeful.loop.thread.submissions import INLINE_BYTES
 
 T = TypeVar("T")
@@ -365,7 +366,7 @@ class World:
         messages = tuple(input_message(dice.one_of(*"vwxyz")) for _ in range(dice.number_below(3)))
         overrides = dice.mostly(None, InferenceOverrides(max_tokens=9), InferenceOverrides(max_tokens=9))
         on_busy = dice.one_of(*[OnBusy.ENQUEUE] * 4, *OnBusy)
-        self.run.feed(MessagesSubmitted(messages, on_busy, overrides=overrides))
+        self.run.feed(MessagesSubmitted(messages, on_busy, settings=RunSettings(overrides=overrides)))
 
     def change(self) -> None:
         """Withdraw or edit messages, or revoke rules, of which there may be none."""

@@ -18,6 +18,7 @@ from wakeful.contract.events import (
     RunFinish,
     RunStart,
     ToolCallCancel,
+    ToolCallDecided,
     ToolCallDone,
     ToolCallOutcome,
     ToolCallReady,
@@ -201,6 +202,7 @@ class CheckedRun:
             if resuming.resume.actor != DEADLINE:
                 self._granted(resuming.call.id, resuming.resume, resuming.ticket)
         self.decisions.check_batches()
+        self.decisions.check_records(self.thread)
         self._reaches_waiting_or_done(before, moved)
         self._in_flight()
         if moved.thread.transcript is not before.transcript:
@@ -319,6 +321,8 @@ class CheckedRun:
         """I-07: every call that is ready is done, resumed or cancelled exactly once."""
         if isinstance(event, ToolCallReady):
             self.ready[event.id] = None
+        if isinstance(event, ToolCallDecided):
+            self.decisions.recorded(event)
         if event.event_type not in ("tool_call_done", "tool_call_resumed", "tool_call_cancel"):
             return
         id = event.target_id if isinstance(event, ToolCallResumed) else getattr(event, "id", "")
@@ -402,7 +406,8 @@ class CheckedRun:
         assert len(waiting) == len({*waiting, *read} - read)
         assert len(read) == len(self.thread.transcript.messages)
         if isinstance(self.thread.stage, Done):
-            passive = {later.message.id for later in self.thread.steering if later.passive or later.internal}
+            late = {later.message.id for later in (*self.thread.steering, *self.thread.queued) if later.late}
+            passive = late | {later.message.id for later in self.thread.steering if later.passive or later.internal}
             assert [id for id in self.thread.stage.result.unread if id not in passive] == [
                 id for id in waiting if id not in passive
             ]
@@ -414,13 +419,13 @@ def _is_refused(before: Thread, fact: MessagesSubmitted) -> bool:
     if isinstance(before.stage, Idle):
         return before.stage.closing and fact.on_busy is OnBusy.REJECT
     is_busy = not isinstance(before.stage, AwaitingTasks)
-    return (fact.on_busy is OnBusy.REJECT and (is_busy or bool(fact.overrides))) or _only_joins(before, fact)
+    return (fact.on_busy is OnBusy.REJECT and (is_busy or bool(fact.settings.overrides))) or _only_joins(before, fact)
 
 
 def _only_joins(before: Thread, fact: MessagesSubmitted) -> bool:
     """Messages with overrides that would join a run are refused."""
     joins = fact.on_busy is OnBusy.STEER or (fact.on_busy is OnBusy.ENQUEUE and before.mode is ThreadMode.RUN)
-    return joins and bool(fact.messages and fact.overrides)
+    return joins and bool(fact.messages and fact.settings.overrides)
 
 
 def _suspension_id(before: Thread, call_id: str) -> str | None:

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from wakeful.contract.applied_decisions import DecisionChannel
 from wakeful.contract.decisions import Decision, DecisionAction, SuspensionTicket, digest_arguments
-from wakeful.contract.events import ToolCallDone
+from wakeful.contract.events import ToolCallDecided, ToolCallDone
 from wakeful.contract.schemas import mismatch
 from wakeful.loop.calls.batch import SuspendedCall
+from wakeful.loop.machine.revisions import DECISIONS_ARE_EVENTS
 from wakeful.loop.machine.state import Thread
 
 
@@ -30,6 +32,8 @@ class DecisionChecks:
     suspended_as: dict[str, str] = field(default_factory=dict)
     tickets: dict[str, SuspensionTicket] = field(default_factory=dict)
     allowed: set[str] = field(default_factory=set)
+    on_record: dict[int, str] = field(default_factory=dict)
+    """The call that each decision was applied to, as watchers see it."""
 
     def send(self, state: Thread, decisions: tuple[Decision, ...]) -> tuple[Decision, ...]:
         """The batch with tags, in the result and the actor of each decision."""
@@ -76,6 +80,19 @@ class DecisionChecks:
         if decision.always:
             assert ticket.remember is not None
             self.allowed.add(ticket.remember)
+
+    def recorded(self, event: ToolCallDecided) -> None:
+        """B-367: an event for each decision that is applied, and for no other."""
+        if event.decision.channel is DecisionChannel.SIGNAL:
+            tag = int(event.decision.actor or "")
+            assert tag not in self.on_record
+            self.on_record[tag] = event.call_id
+
+    def check_records(self, thread: Thread) -> None:
+        """B-367: who decided is on record for every call that a decision was applied to."""
+        if thread.run is not None and thread.run.revision >= DECISIONS_ARE_EVENTS:
+            applied = {tag: sent.applied_to for tag, sent in enumerate(self.sent) if sent.applied_to is not None}
+            assert applied.items() <= self.on_record.items()
 
     def check_batches(self) -> None:
         """H-02: of a batch that is applied, only repeats are not."""

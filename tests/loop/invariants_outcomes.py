@@ -16,7 +16,7 @@ def check_outcomes(thread: Thread) -> None:
     assert not names or max(names.values()) == 1, "a decision or a change has one outcome for each name"
     waiting = {"queued": thread.queued, "steering": thread.steering}
     for status, later in ((status, later) for status, queue in waiting.items() for later in queue):
-        is_lost = isinstance(thread.stage, Done) and not later.internal
+        is_lost = isinstance(thread.stage, Done) and not (later.internal or later.late)
         assert messages[later.message.id].status == (OutcomeStatus.UNREAD if is_lost else status)
     unread = {later.message.id for queue in waiting.values() for later in queue}
     gone = [outcome for id, outcome in messages.items() if id not in unread]

@@ -190,6 +190,39 @@ async def archive_of_an_expired_thread(client: Client, thread: str) -> str:
     return archive_id
 
 
+async def woken_for_a_late_message(client: Client, thread: str) -> None:
+    """The execution that the archive of the closed one starts."""
+    await client.start("tester", "linger", thread_id=thread, mode=ThreadMode.THREAD)
+    await until_event(client, thread, "tool_call_ready")
+    await client.handle(thread).signal(names.SIGNAL_CLOSE)
+    await client.handle(thread).signal(names.SIGNAL_SUBMIT, {"input": [{"id": "late", "content": "add"}]})
+    await client.handle(thread).result(follow_runs=False)
+    await until_runs(client, thread, 2)
+    await client.close(thread)
+
+
+async def archive_that_wakes_its_thread(client: Client, thread: str) -> str:
+    """An operator deletes the thread afterwards."""
+    await closed_archive(client, thread)
+    closed, archive_id = (await client.handle(thread).describe()).run_id, ids.archive_id(thread, 1, "a")
+    header = SegmentHeader(thread_id=thread, first_message=0, messages=0, first_event=0, events=0)
+    handle = await client.temporal.start_workflow(
+        names.WORKFLOW_ARCHIVE, args=[header, b""], id=archive_id, task_queue=client.task_queue
+    )
+    await handle.signal(names.SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=0, late_run_id=closed))
+    while (woken := (await client.handle(thread).describe()).run_id) == closed:
+        await asyncio.sleep(0.1)
+    await until_status(client, thread, RunStatus.DONE)
+    await client.close(thread)
+    await client.result(thread)
+    for run_id in (closed, woken):
+        await delete_execution(client.temporal, thread, run_id)
+    while await describe(client.temporal, thread) is not None:
+        await asyncio.sleep(0.1)
+    await handle.signal(names.SIGNAL_THREAD_CLOSED, ThreadClosed(keep_seconds=0))
+    return archive_id
+
+
 async def events(handle: Handle) -> Sequence[HistoryEvent]:
     return (await handle.fetch_history()).events
 
@@ -420,6 +453,20 @@ async def budget_requested(client: Client, thread: str) -> str:
     return await only_child(client, thread)
 
 
+async def agents_granted(client: Client, thread: str) -> None:
+    """The root grants agents to its sub-agents until its limit is reached."""
+    child = plan([delegate(plan()), delegate(plan())])
+    await client.start("node", written(plan([delegate(child)])), thread_id=thread, budget=Budget(agents=2))
+
+
+async def agents_requested(client: Client, thread: str) -> str:
+    """The child's side: it asks its parent for agents, looks whether a thread above stops, and is refused some."""
+    await agents_granted(client, thread)
+    await client.result(thread)
+    (child,) = (await client.tree(thread)).children
+    return child.thread_id
+
+
 async def time_spent(client: Client, thread: str) -> None:
     """A timer ends the run."""
     await client.start("node", written(plan([holding()])), thread_id=thread, budget=Budget(seconds=1))
@@ -602,6 +649,8 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             closed_in_a_tool,
             archive,
             archive_of_an_expired_thread,
+            woken_for_a_late_message,
+            archive_that_wakes_its_thread,
             max_rounds,
             unknown_agent,
             message_enqueued,
@@ -642,6 +691,8 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             handoff,
             budget_spent,
             budget_requested,
+            agents_granted,
+            agents_requested,
             time_spent,
             woken_by_a_task,
             continue_as_new_with_children,

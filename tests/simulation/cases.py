@@ -89,6 +89,15 @@ def decisions_after_an_empty_task() -> None:
         scenario.end()
 
 
+def granted_before_the_cancel() -> None:
+    """A helper was granted an agent, and then the thread above it handles a cancel that has yet to reach the helper."""
+    with scenario_of("lead", [("agent_run_helper", {"prompt": "do"})], helper=[SPAWN]) as scenario:
+        scenario.go_through("transfer signal t1/helper", "budget_grant")
+        scenario.move("cancel t1", f"task {scenario.name}", f"report {scenario.name}", "task t1/helper")
+        scenario.go()
+        scenario.end()
+
+
 def worker_without_a_local_tool() -> None:
     """Two workers serve a run, and one of them was deployed without the local tool that the run has called."""
     options = replace(CALM, workers=2, lacks_local_tool=True)
@@ -134,7 +143,7 @@ def woken_in_the_middle_of_calls() -> None:
 def task_ends_while_its_thread_is_closed() -> None:
     """A task ends while its thread is terminated; the thread is woken, and has to learn of the end."""
     with scenario_of("lead", [SPAWN]) as scenario:
-        scenario.go_until("task t1/task")
+        scenario.go_until("task t1/leaf")
         scenario.move("terminate t1", "terminate t1/")
         scenario.go()
         scenario.move("send t1 enqueue 1")
@@ -316,10 +325,10 @@ def allowed_always() -> None:
 def task_terminated_after_its_thread_continued() -> None:
     """A task is terminated, and the execution that started it has continued as new: only a sweep can notice."""
     with scenario_of("lead", [SPAWN], events=1) as scenario:
-        scenario.go_until("task t1/task")
+        scenario.go_until("task t1/leaf")
         scenario.move("transfer started", "task t1", "report t1", "junk t1 0", "task t1", "report t1")
         scenario.move("wait 1", "timer t1", "task t1", "report t1")
-        (task,) = (id for id in scenario.world.server.current if id.startswith("t1/task"))
+        (task,) = (id for id in scenario.world.server.current if id.startswith("t1/leaf"))
         scenario.move(f"terminate {task}")
         scenario.go()
         scenario.end()
@@ -505,5 +514,11 @@ CASES = (
         "The call waited for a decision for ever.",
         "overdue alarm dropped",
         "Violated: t1 has missed an alarm",
+    ),
+    Case(
+        granted_before_the_cancel,
+        "The helper started another agent after the cancel, and so the tree outgrew it.",
+        "ancestors not looked at",
+        "Violated: t1/helper",
     ),
 )

@@ -22,6 +22,7 @@ from tests.simulation.continuity import (
 from tests.simulation.core import Core, completed_part, replayed
 from tests.simulation.ends import end_problem, reported_result
 from tests.simulation.execution import Execution
+from tests.simulation.growth import growth_problem
 from tests.simulation.machines import StrictDifference
 from tests.simulation.people import Change, Sent
 from tests.simulation.server import TERMINATED
@@ -86,6 +87,8 @@ def check(world: World) -> dict[str, Observed]:
     check_tenants(world, seen)
     check_verbs(world)
     check_older_workers(world)
+    if problem := growth_problem(world.server):
+        raise Violated(problem)
     check_transcripts(world, seen)
     for thread_id, observed in seen.items():
         if observed.applied.undone:

@@ -352,6 +352,11 @@ MUTANTS = (
         mutations.ANSWER_KEEPS_ITS_LINEAGE,
     ),
     Mutant(
+        "ancestors not looked at",
+        "A sub-agent starts others although a thread above it has been cancelled, until the cancel reaches it.",
+        mutations.ANCESTORS_NOT_LOOKED_AT,
+    ),
+    Mutant(
         "held commands forgotten",
         "Commands that wait for an archive wait for the next fact, if the archive comes to nothing.",
         mutations.HELD_COMMANDS_FORGOTTEN,

@@ -45,6 +45,7 @@ from wakeful.contract.messages import Role
 from wakeful.contract.requests import parse_decisions
 from wakeful.contract.runs import RunResult
 from wakeful.contract.segments import archived_messages
+from wakeful.contract.subagents import Ancestors, StoppingAncestor
 from wakeful.history.archive import ArchiveWriter, read_last_archive
 from wakeful.history.completed_part import CompletedPart
 from wakeful.history.latest_execution import latest_started
@@ -54,6 +55,7 @@ from wakeful.loop.machine.state import Children, Thread
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.transcript import Transcript
 from wakeful.rpc_errors import describe_execution
+from wakeful_activities import AncestorsActivity
 from wakeful_activities.other_workers import OtherWorkers
 from wakeful_activities.sweep.orphans import OrphanSweep
 from wakeful_activities.sweep.resets import ResetSweep
@@ -110,7 +112,7 @@ def _without_held(thread: Thread) -> Thread:
 def _submitted_by_anyone(payload: object) -> Fact:
     submitted = signals._submitted(payload)
     assert isinstance(submitted, MessagesSubmitted)
-    return replace(submitted, tenant=None)
+    return replace(submitted, caller=submitted.caller.model_copy(update={"tenant": None}))
 
 
 def _check_late(activations: EarlyActivations) -> None:
@@ -213,6 +215,10 @@ def _continue_with_signals_if_long(run: agent_run.AgentRun, thread: Thread) -> N
     _continue_as_new_if_due(run, thread)
 
 
+async def _none_is_stopping(_activities: AncestorsActivity, _input: Ancestors) -> StoppingAncestor:
+    return StoppingAncestor()
+
+
 def _replacing(owner: object, name: str, value: Any) -> Apply:
     return lambda: patch.object(owner, name, value)
 
@@ -308,7 +314,7 @@ PENDING_FORGOTTEN = _replacing(agent_run, "pending_commands", lambda _thread: ()
 PENDING_TWICE = _replacing(agent_run, "pending_commands", lambda thread: _pending(thread) * 2)
 DIGEST_IGNORED = _replacing(history_cache._Thread, "matches", _matches_by_length)
 DECISION_REPEATED = _replacing(loop_decisions, "was_applied", lambda *_args: False)
-MESSAGE_REPEATED = _replacing(submissions, "accepted_ids", lambda _thread: frozenset())
+MESSAGE_REPEATED = _replacing(submissions, "is_accepted", lambda _thread, _id: False)
 END_NOT_REPORTED = _replacing(child_workflows, "notify_parent", _nothing_async)
 END_TAKEN_TWICE = _replacing(child_events, "_find", _find_ended)
 CANCEL_STAYS_HERE = _replacing(child_workflows.Children, "_cancel", _nothing_async)
@@ -352,4 +358,5 @@ UNREAD_NOT_NOTICED = _replacing(waking, "_came_too_late", _nothing_async)
 NO_WAIT_FOR_AN_ARCHIVE = _replacing(agent_run.AgentRun, "_waits_for_archive", lambda _run: False)
 RESET_NOT_NOTICED_BY_A_WAKE = _replacing(restoring._Past, "in_lineage", lambda past, _lineage: past)
 ANSWER_KEEPS_ITS_LINEAGE = _replacing(inference, "on_history_reset", inference.in_lineage)
+ANCESTORS_NOT_LOOKED_AT = _replacing(AncestorsActivity, "find_stopping_ancestor", _none_is_stopping)
 HELD_COMMANDS_FORGOTTEN = _replacing(agent_run.AgentRun, "_may_perform", lambda _run: False)

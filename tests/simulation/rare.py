@@ -213,7 +213,7 @@ def task_ends_in_hooks() -> None:
     with scenario_of("lead", [_SPAWN], [HAND_OFF], mode=THREAD) as scenario:
         scenario.go_without("infer-2", children=False)
         scenario.run_activity("infer-2")
-        (task,) = (id for id in scenario.world.server.current if id.startswith("t1/task"))
+        (task,) = (id for id in scenario.world.server.current if id.startswith("t1/leaf"))
         _act(scenario, f"terminate {task}", "transfer close")
         scenario.go()
         scenario.end()

@@ -27,15 +27,24 @@ def is_same_input(recorded: bytes, issued: bytes) -> bool:
 def _has_all_of(earlier: JsonValue, later: JsonValue) -> bool:
     match earlier, later:
         case dict(), dict():
-            return all(name in later and _has_field(name, value, later[name]) for name, value in earlier.items())
+            fields = _with_settings(earlier) if "settings" in later else earlier
+            return all(_has_field(name, value, later.get(name)) for name, value in fields.items())
         case list(), list():
             return len(earlier) == len(later) and all(map(_has_all_of, earlier, later))
         case _:
             return earlier == later
 
 
+def _with_settings(run: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """A run of the first four formats, with its settings as one value."""
+    if "overrides" not in run:
+        return run
+    settings: JsonValue = {"overrides": run["overrides"], "live": run.get("is_live", False)}
+    return {name: value for name, value in run.items() if name not in ("overrides", "is_live")} | {"settings": settings}
+
+
 def _has_field(name: str, earlier: JsonValue, later: JsonValue) -> bool:
-    if name == "format":
+    if name == "format" or (later is None and not earlier):  # a later format may leave a default out
         return True
     if name in COMPRESSED and isinstance(earlier, str) and isinstance(later, str):
         return _has_all_of(_expanded(earlier), _expanded(later))

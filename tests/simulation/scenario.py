@@ -151,15 +151,19 @@ def scenario_of(
     events: int = 2000,
     options: Options = CALM,
     mode: ThreadMode | None = None,
+    helper: Sequence[Call] = (),
 ) -> Iterator[Scenario]:
-    """The thread `t1` of this agent, whose model makes these calls, step by step, and then says that it is done."""
+    """The thread `t1` of this agent, whose model makes these calls, step by step, and then says that it is done.
+
+    The model of its first helper makes the calls of `helper` in its first step.
+    """
     options = replace(options, mode=mode)
     budget = HistoryBudget(events=events)
     settings = replace(options.settings, budget=budget)
     with (
         patch.object(people, "ROOT_AGENTS", (agent,)),
         patch.object(people, "THREADS", ("t1",)),
-        patch.object(workload.AnyModel, "complete", _scripted(answers)),
+        patch.object(workload.AnyModel, "complete", _scripted(answers, helper)),
         patch.object(workload, "PENDING_WORK", 0),
         patch.object(workload, "ANSWERS_OF_HOOKS", 0),
         reading_simulated_histories(),
@@ -167,15 +171,15 @@ def scenario_of(
         yield Scenario("a scenario", replace(options, settings=settings))
 
 
-def _scripted(answers: Sequence[Sequence[Call]]) -> Any:
-    left: list[Sequence[Call]] = list(answers)
+def _scripted(answers: Sequence[Sequence[Call]], helper: Sequence[Call]) -> Any:
+    left: dict[str, list[Sequence[Call]]] = {"t1": list(answers), "t1/helper": [helper]}
 
     async def complete(_model: workload.AnyModel, request: ModelRequest) -> ModelResponse:
         workload.check_request(request)
         if request.instructions == DEFAULT_SUMMARIZER_SYSTEM_PROMPT:
             return workload.answer("A summary.", ())
-        is_first = str(activity.info().workflow_id) == "t1"
-        calls = left.pop(0) if is_first and left else ()
+        scripted = left.get(str(activity.info().workflow_id).partition("-")[0], [])
+        calls = scripted.pop(0) if scripted else ()
         if calls == FAIL:
             raise ProviderError(ProviderErrorKind.UNAUTHORIZED, "the key was revoked")
         text = "" if calls else "done"

@@ -50,6 +50,7 @@ def world() -> World:
     return run("13").world
 
 
+@pytest.mark.blocks_loop  # it simulates whole schedules
 async def test_the_real_core_agrees_on_simulated_histories() -> None:
     verdicts = await judge_schedules([str(seed) for seed in range(SCHEDULES)], STEPS)
     assert verdicts.schedules == SCHEDULES

@@ -35,12 +35,14 @@ from wakeful.client.thread_reader import ThreadReader
 from wakeful.connection import SEARCH_ATTRIBUTES
 from wakeful.contract import names
 from wakeful.contract.agents import HistoryBudget, ResolveInput
-from wakeful.contract.archive import ArchiveInput, ExpireInput
+from wakeful.contract.archive import ArchiveInput, ExpireInput, WakeInput
 from wakeful.contract.hooks import HooksInput
 from wakeful.contract.inference import CompactInput, InferInput, RestoreInput
 from wakeful.contract.mail import DeliverInput
+from wakeful.contract.subagents import Ancestors
 from wakeful.registry.registry import Registry
 from wakeful_activities import (
+    AncestorsActivity,
     ArchiveActivity,
     CompactActivity,
     DeliverActivity,
@@ -141,7 +143,7 @@ class SimulatedWorker:
         resolve = ResolveActivity(
             registry, cache, user_code, others, search_attributes=settings.search_attributes, budget=settings.budget
         )
-        archive = ArchiveActivity(client, history)
+        archive, deliver = ArchiveActivity(client, history), DeliverActivity(reader)
         self._client = client
         self._activities: dict[str, tuple[Callable[..., Any], Any]] = {
             names.ACTIVITY_RESOLVE_AGENT: (resolve.resolve_agent, ResolveInput),
@@ -152,7 +154,9 @@ class SimulatedWorker:
             names.ACTIVITY_ARCHIVE: (archive.archive_thread, ArchiveInput),
             names.ACTIVITY_CHECK_THREAD: (archive.check_archived_thread, str),
             names.ACTIVITY_EXPIRE: (archive.delete_expired_thread, ExpireInput),
-            names.ACTIVITY_DELIVER: (DeliverActivity(reader).deliver_message, DeliverInput),
+            names.ACTIVITY_DELIVER: (deliver.deliver_message, DeliverInput),
+            names.ACTIVITY_WAKE: (deliver.wake_thread, WakeInput),
+            names.ACTIVITY_FIND_STOPPING: (AncestorsActivity(client).find_stopping_ancestor, Ancestors),
             names.ACTIVITY_HOOKS: (HooksActivity(cache, hooks, HeartbeatIntervals(), others).run_hooks, HooksInput),
         }
         self._call_tool = ToolActivity(registry, cache, hooks, gates, user_code, others=others).call_tool

@@ -96,7 +96,9 @@ class World:
             name, self.network, self.loop, options.settings, registry=registry, strict=options.strict
         )
         if options.lacks_local_tool and 0 < place == options.workers - 1:
-            worker.local_activities = frozenset({names.ACTIVITY_HOOKS, names.ACTIVITY_DESCRIBE_WORKER})
+            worker.local_activities = frozenset(
+                {names.ACTIVITY_HOOKS, names.ACTIVITY_DESCRIBE_WORKER, names.ACTIVITY_FIND_STOPPING}
+            )
         if options.has_older_release and 0 < place == options.workers - 1:
             worker.release = workers.older_release
         return worker

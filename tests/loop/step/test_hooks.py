@@ -266,7 +266,7 @@ def test_a_thread_that_is_closed_while_run_end_hooks_run_ends_after_them() -> No
     driver.submit("m2", on_busy=OnBusy.INTERRUPT)
     driver.hooks()
     assert isinstance(driver.thread.stage, Done)
-    assert (driver.result.termination, driver.result.unread) == (NaturalEnd(), ("m2",))
+    assert (driver.result.termination, driver.thread.has_late) == (NaturalEnd(), True)
 
 
 def test_a_thread_that_is_closed_while_run_end_hooks_run_cancels_its_tasks_first() -> None:

@@ -61,7 +61,7 @@ def test_a_run_is_watched_from_the_message_on_whose_sender_watches() -> None:
 
 def test_a_watched_run_stays_watched_when_its_thread_continues_as_new() -> None:
     driver = Driver(request=watched(THREAD))
-    assert after_continue_as_new(driver.thread).current.is_live
+    assert after_continue_as_new(driver.thread).current.settings.live
 
 
 def test_a_message_that_a_closed_thread_has_not_read_is_still_watched_when_it_wakes() -> None:

@@ -3,10 +3,12 @@
 import pytest
 
 from tests.loop.driving import REQUEST, THREAD, Driver, asks, call, make_agent, ok, says, truncated
+from wakeful.contract.hooks import FinalAnswer, HookEffects
 from wakeful.contract.inference import ModelResponse, OutputSpec
 from wakeful.contract.messages import Message, MessageMetadata, Role, TextBlock, Visibility
-from wakeful.contract.runs import Cancelled, Errored, NaturalEnd, OnBusy
+from wakeful.contract.runs import BehaviorRequested, Cancelled, Errored, NaturalEnd, OnBusy
 from wakeful.loop.machine.facts import WorkCancelled
+from wakeful.loop.machine.revisions import REVISION
 from wakeful.loop.step.model_notes import CONTINUE
 
 WEATHER = make_agent(output=OutputSpec(name="Weather", json_schema={"type": "object"}))
@@ -61,6 +63,31 @@ def test_an_answer_that_is_never_valid_is_an_error(repairs: int) -> None:
     assert driver.result.termination == Errored(value=ERROR, code="invalid_output")
     assert (driver.result.response, driver.result.output, driver.result.steps) == ("{}", None, repairs + 1)
     assert driver.texts == ["Hello", *["{}", NOTE] * repairs, "{}"]
+
+
+@pytest.mark.parametrize(("revision", "is_checked"), [(REVISION, True), (2, False)], ids=["now", "before"])
+def test_a_value_that_ends_the_run_is_checked_as_an_answer_of_the_model(revision: int, is_checked: bool) -> None:
+    spec = OutputSpec(name="Weather", json_schema={"type": "object", "required": ["sky"]})
+    driver = Driver(make_agent(output=spec), revision=revision)
+    driver.model(asks(call("c1")))
+    driver.tool("c1", ok("sunny"), HookEffects(finish=FinalAnswer(text="{}", output={"wrong": 1})))
+    if not is_checked:
+        assert (driver.result.termination, driver.result.output) == (BehaviorRequested(), {"wrong": 1})
+        return
+    problem = "the answer does not match the agent's output type: 'sky' is missing"
+    error = f"{problem} (a hook or a tool has finished the run with it)"
+    assert driver.result.termination == Errored(value=error, code="invalid_output")
+    assert (driver.result.output, driver.texts) == (None, ["Hello", "", "sunny"])
+
+
+@pytest.mark.parametrize("answer", [FinalAnswer(text="It rains."), FinalAnswer(text="{}", output={"sky": "grey"})])
+def test_a_text_or_a_value_of_the_type_ends_the_run(answer: FinalAnswer) -> None:
+    """A text is an answer without an output: a guardrail says no in words."""
+    spec = OutputSpec(name="Weather", json_schema={"type": "object", "required": ["sky"]})
+    driver = Driver(make_agent(output=spec))
+    driver.model(asks(call("c1")))
+    driver.tool("c1", ok("sunny"), HookEffects(finish=answer))
+    assert (driver.result.termination, driver.result.output) == (BehaviorRequested(), answer.output)
 
 
 def test_text_beside_tool_calls_need_not_be_valid() -> None:
