@@ -13,6 +13,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+import pytest
+
 from tests.docs.snippets import Snippet, of_page, snippets
 from tests.support.processes import ROOT
 
@@ -33,6 +35,7 @@ result.stepps
 """
 
 
+@pytest.mark.check
 def test_the_types_of_all_code_are_right_and_a_mistake_is_found(tmp_path: Path) -> None:
     wrong = ROOT / "docs/wrong.md"  # it is not written: only its text is checked
     written = [each for each in (*snippets(), *of_page(wrong, WRONG)) if each.level != "mistake"]
