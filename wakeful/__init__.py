@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from wakeful.client.client import Client
     from wakeful.client.deletion.delete import DeleteReceipt
     from wakeful.client.diagnosis.causes import Diagnosis
-    from wakeful.client.thread_runs import ThreadRun
+    from wakeful.client.thread_runs import DecisionRecord, ThreadRun
     from wakeful.client.threads import ThreadSummary
     from wakeful.client.tree import TreeNode
     from wakeful.connection import connect
@@ -109,6 +109,7 @@ if TYPE_CHECKING:
         RunStart,
         StreamReset,
         TextDelta,
+        ToolCallDecided,
         ToolCallDone,
         ToolCallReady,
     )
@@ -230,6 +231,7 @@ __all__ = [
     "Decision",
     "DecisionAction",
     "DecisionNeeded",
+    "DecisionRecord",
     "DecisionRefused",
     "DeferRule",
     "DeferredTools",
@@ -365,6 +367,7 @@ __all__ = [
     "TokenBudget",
     "Tool",
     "ToolCall",
+    "ToolCallDecided",
     "ToolCallDone",
     "ToolCallReady",
     "ToolCallResume",
@@ -430,7 +433,7 @@ _EXPORTS = {
     "wakeful.client.client": "Client",
     "wakeful.client.deletion.delete": "DeleteReceipt",
     "wakeful.client.diagnosis.causes": "Diagnosis",
-    "wakeful.client.thread_runs": "ThreadRun",
+    "wakeful.client.thread_runs": "DecisionRecord ThreadRun",
     "wakeful.client.threads": "ThreadSummary",
     "wakeful.client.tree": "TreeNode",
     "wakeful.connection": "connect",
@@ -446,7 +449,8 @@ _EXPORTS = {
     ),
     "wakeful.contract.events": (
         "EventRecord Handoff InferenceComplete MessageEdited MessageReceived MessagesRead MessagesWithdrawn "
-        "PluginEvent ReasoningDelta RulesRevoked RunFinish RunStart StreamReset TextDelta ToolCallDone ToolCallReady"
+        "PluginEvent ReasoningDelta RulesRevoked RunFinish RunStart StreamReset TextDelta ToolCallDecided ToolCallDone "
+        "ToolCallReady"
     ),
     "wakeful.contract.gates": "Verdict",
     "wakeful.contract.inference": "ModelRequest ModelResponse StopReason",

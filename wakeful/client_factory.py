@@ -12,7 +12,7 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 
 from wakeful.contract.errors import ConfigurationError, ConnectionFailed
-from wakeful.imported import import_named
+from wakeful.imported import import_named, split_named
 from wakeful.storage import converts_models, data_converter, with_pydantic
 from wakeful.undecodable import with_converter
 
@@ -36,7 +36,7 @@ async def call_factory(named: str, arguments: Mapping[str, object]) -> Client:
     factory = import_named(SETTING, named, example="connect")
     if not callable(factory):
         found = "is missing" if factory is None else f"is a {type(factory).__name__}"
-        raise ConfigurationError([f"{what}: {named.partition(':')[2]!r} {found}; it must be a function"])
+        raise ConfigurationError([f"{what}: {split_named(named)[1]!r} {found}; it must be a function"])
     _check_parameters(what, factory, arguments)
     try:
         returned = factory(**arguments)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 from examples.surface.shop import CONFIRM, Ticket
 from wakeful import (
@@ -15,6 +16,7 @@ from wakeful import (
     Decision,
     DecisionAction,
     DecisionNeeded,
+    DecisionRecord,
     DecisionRefused,
     ExpiryAction,
     InputMessage,
@@ -142,6 +144,10 @@ async def busy_threads(client: Client, *, tenant: str) -> AsyncIterator[str]:
 
 def line_of(thread: ThreadSummary) -> str:
     return f"{thread.thread_id}: {thread.title} ({thread.status or RunStatus.CREATED})"
+
+
+async def who_decided(client: Client, *, tenant: str) -> list[DecisionRecord]:
+    return [record async for record in client.decisions(tenant=tenant, since=timedelta(days=1))]
 
 
 async def last_runs(client: Client, thread_id: str) -> list[ThreadRun]:

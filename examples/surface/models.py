@@ -92,7 +92,7 @@ MODELS: dict[str, str | Provider | StreamingProvider] = {
 PRICES = {
     "default": Price(input=3.0, output=15.0),
     "parrot": Price(input=0.0, output=0.0),
-    "opus": Price(input=5.0, output=25.0, cached_input=0.5),
+    "opus": Price(input=5.0, output=25.0, cached_input=0.5, cache_write=6.25),
 }
 """In dollars per million tokens. The clerk has a cost budget, so the models that it may use need a price."""
 

@@ -20,6 +20,7 @@ from wakeful import (
     StreamReset,
     TaskStatus,
     TextDelta,
+    ToolCallDecided,
     ToolCallDone,
     ToolCallReady,
     TreeNode,
@@ -46,6 +47,8 @@ def line_of(record: EventRecord) -> str | None:
             return f"→ {name} {arguments}"
         case ToolCallDone(result=result):
             return f"← {result.text}"
+        case ToolCallDecided(tool_name=name, decision=decision):
+            return f"{name}: {decision.action} by {decision.actor}"
         case InferenceComplete(model=model, usage=usage):
             return f"{model}: {usage.total_tokens if usage else '?'} tokens"
         case PluginEvent(plugin=plugin, name=name):

@@ -20,7 +20,10 @@ from wakeful.doctor.report import SetupCheck, SetupReport, error, skipped, warni
 from wakeful.doctor.version_checks import fits
 from wakeful.worker import running_worker
 
-CPU_SECONDS = 2.0
+IMPORTS = "import temporalio.worker, pydantic, httpx, opentelemetry.sdk.trace"
+CPU_OF_IMPORTS = 4
+"""The CPU that the command may take, as a multiple of what these imports take: the same work takes twice as many
+seconds on a busy machine."""
 REGISTRY = Registry(agents=[Agent(id="a")], models={"default": ScriptedModel([say("hello")])})
 
 
@@ -56,9 +59,9 @@ async def test_a_server_that_cannot_be_reached_exits_with_1_and_what_needs_no_se
     assert "\n✓ versions" in ran.out
 
 
-def measured(*args: str) -> tuple[int, str, float]:
+def measured(*command: str | Path) -> tuple[int, str, float]:
     """Run the command, and return its exit code, its output and its CPU seconds."""
-    with subprocess.Popen([WAKEFUL, "doctor", *args], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         out = process.stdout.read()
         _, status, used = os.wait4(process.pid, 0)
@@ -66,11 +69,12 @@ def measured(*args: str) -> tuple[int, str, float]:
     return process.returncode, out, used.ru_utime + used.ru_stime
 
 
-async def test_a_healthy_installation_is_reported_in_less_than_two_seconds_of_cpu(mended: TemporalClient) -> None:
+async def test_a_healthy_installation_is_reported_with_little_cpu(mended: TemporalClient) -> None:
     async with running_worker(mended, REGISTRY, worker_settings(task_queue="healthy")):
-        code, out, cpu = await asyncio.to_thread(measured, *of(mended), "--task-queue", "healthy")
-    assert (code, out.splitlines()[-1]) == (0, "healthy: 13 checks, 2 not made")
-    assert cpu < CPU_SECONDS
+        code, out, cpu = await asyncio.to_thread(measured, WAKEFUL, "doctor", *of(mended), "--task-queue", "healthy")
+        _, _, imports = await asyncio.to_thread(measured, sys.executable, "-c", IMPORTS)
+    assert (code, out.splitlines()[-1]) == (0, "healthy: 13 checks, 2 not made"), out
+    assert cpu < CPU_OF_IMPORTS * imports
 
 
 async def test_20_a_package_that_does_not_fit_is_named(tmp_path: Path) -> None:

@@ -53,8 +53,12 @@ async def test_the_approval_shows_at_a_terminal_what_is_shown() -> None:
 
 
 def shows_only(text: str, seen: Terminal) -> bool:
-    """Except for the time that a call took, which a busy machine shows."""
-    return re.sub(r"  \d+\.\ds$", "", f"{seen.text}\n", flags=re.MULTILINE) == text
+    """Except for who decided and when, and for the time that a call took, which a busy machine shows."""
+    shown = re.sub(r"  \d+\.\ds$", "", f"{seen.text}\n", flags=re.MULTILINE)
+    return DECIDED.sub("", shown) == DECIDED.sub("", text) and len(DECIDED.findall(shown)) == len(DECIDED.findall(text))
+
+
+DECIDED = re.compile(r" \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC  approved by \S+@\S+ \(CLI\)$", re.MULTILINE)
 
 
 async def test_the_temporal_commands_run_and_resume_an_agent() -> None:

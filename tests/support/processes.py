@@ -15,6 +15,7 @@ import termios
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from tests.support.app import JOURNAL
@@ -49,7 +50,7 @@ async def wakeful(*args: str, address: str | None = None, stdin: str = "", **env
         given, out, err = Path(folder, "in"), Path(folder, "out"), Path(folder, "err")
         given.write_text(stdin)
         process = _forks.Process(target=_command, args=(args, env, given, out, err))
-        process.start()
+        await asyncio.to_thread(process.start)  # the first one waits for the imports
         try:
             await asyncio.to_thread(process.join, 90)
             assert process.exitcode is not None, f"wakeful {' '.join(args)} takes too long: {err.read_text()}"
@@ -77,17 +78,24 @@ def _become_wakeful(args: tuple[str, ...], env: Mapping[str, str], cwd: Path = R
 class Program:
     """`wakeful` in a process of its own while it runs; tests use it as they use `asyncio.subprocess.Process`."""
 
-    def __init__(self, args: tuple[str, ...], env: Mapping[str, str], *files: int, cwd: Path = ROOT) -> None:
+    def __init__(self, process: ForkServerProcess) -> None:
+        self._process = process
+        self.stdout: asyncio.StreamReader | None = None
+        self.stderr: asyncio.StreamReader | None = None
+
+    @classmethod
+    async def start(cls, args: tuple[str, ...], env: Mapping[str, str], *files: int, cwd: Path = ROOT) -> "Program":
         """Start it with these files as its standard ones, which are closed here."""
         given: tuple[Connection, ...] = tuple(
             map(Connection, files)
         )  # so that the multiprocessing module passes them on
-        self._process = _forks.Process(target=_program, args=(args, dict(env), given, cwd))
-        self._process.start()
-        for file in given:
-            file.close()
-        self.stdout: asyncio.StreamReader | None = None
-        self.stderr: asyncio.StreamReader | None = None
+        process = _forks.Process(target=_program, args=(args, dict(env), given, cwd))
+        try:
+            await asyncio.to_thread(process.start)  # the first one waits for the imports
+        finally:
+            for file in given:
+                file.close()
+        return cls(process)
 
     @property
     def pid(self) -> int:
@@ -159,7 +167,7 @@ async def running(
     async with contextlib.AsyncExitStack() as pipes:
         stdout, out = await _pipe(pipes)
         stderr, err = await _pipe(pipes) if errors == asyncio.subprocess.PIPE else (None, _null())
-        program = Program(args, env, _null(), out, err, cwd=cwd)
+        program = await Program.start(args, env, _null(), out, err, cwd=cwd)
         program.stdout, program.stderr = stdout, stderr
         try:
             yield program

@@ -51,6 +51,7 @@ class Terminal:
         self._stream = pyte.ByteStream(self.screen)
         self._began = time.monotonic()
         self._changed = asyncio.Event()
+        self._closed = asyncio.Event()
         asyncio.get_running_loop().add_reader(fd, self._read)
 
     @property
@@ -88,11 +89,14 @@ class Terminal:
         return self.text
 
     async def ended(self) -> int:
-        """The program's exit code."""
+        """The program's exit code, once all that it wrote is on the screen."""
         async with asyncio.timeout(BOUND_SECONDS):
-            return await self.process.wait()
+            code = await self.process.wait()
+            await self._closed.wait()
+        return code
 
     def close(self) -> None:
+        self._closed.set()
         with contextlib.suppress(ValueError):
             asyncio.get_running_loop().remove_reader(self._fd)
 
@@ -121,7 +125,7 @@ async def terminal(*args: str, out: Path | None = None, **environ: str) -> Async
     plain = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
     env = {**plain, "TERM": "xterm-256color", **environ}
     stdout = os.dup(far) if out is None else os.open(out, os.O_WRONLY | os.O_CREAT)
-    shown = Terminal(near, Program(args, env, os.dup(far), stdout, far))
+    shown = Terminal(near, await Program.start(args, env, os.dup(far), stdout, far))
     try:
         yield shown
     finally:

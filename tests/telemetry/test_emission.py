@@ -114,7 +114,7 @@ async def test_every_attempt_of_a_model_call_is_a_span_below_the_one_chat(
     ((_, ((_, (step,)),)),) = forest(found)
     assert step == ("step", [("chat spare", [("attempt", [])] * 3)])
     tried = [
-        (about[names.REQUEST_MODEL], about[names.ATTEMPT], about.get(names.FALLBACK), about.get(names.ERROR_TYPE))
+        (about[names.ATTEMPT_MODEL], about[names.ATTEMPT], about.get(names.FALLBACK), about.get(names.ERROR_TYPE))
         for about in map(attributes_of, named(found, "attempt"))
     ]
     assert tried == [
@@ -140,8 +140,24 @@ async def test_a_model_call_that_fails_for_good_is_a_failed_chat(others: Client,
 
 async def test_a_streamed_answer_says_when_it_began(others: Client, spans: Spans, thread_id: str) -> None:
     await others.run("streaming", "hello", thread_id=thread_id)
-    (attempt,) = named(await spans.of_thread(thread_id), "attempt")
-    assert 0 < attributes_of(attempt)[names.TIME_TO_FIRST_CHUNK] < 60
+    found = await spans.of_thread(thread_id)
+    [attempt], [chat] = named(found, "attempt"), named(found, "chat streaming")
+    seconds = attributes_of(attempt)[names.ATTEMPT_TIME_TO_FIRST_CHUNK]
+    assert 0 < seconds < 60
+    assert attributes_of(chat)[names.TIME_TO_FIRST_CHUNK] == seconds
+
+
+async def test_tools_that_show_model_calls_find_one_for_an_inference(
+    others: Client, spans: Spans, thread_id: str
+) -> None:
+    """Attempts would double calls and their duration: these tools go by the attributes of GenAI, or by kind client."""
+    await others.run("falling", "hello", thread_id=thread_id)
+    found = await spans.of_thread(thread_id)
+    calls = [span.name for span in found if attributes_of(span).get(names.OPERATION) == names.CHAT]
+    assert calls == ["chat spare"]
+    for attempt in named(found, "attempt"):
+        assert attempt.kind is trace.SpanKind.INTERNAL
+        assert not [name for name in attributes_of(attempt) if name.startswith("gen_ai.")]
 
 
 async def test_spans_of_a_tool_are_below_its_execution(others: Client, spans: Spans, thread_id: str) -> None:

@@ -12,6 +12,7 @@ from tests.support.waiting import until
 from wakeful import Behavior, Rule, RunStatus
 from wakeful.client.client import Client
 from wakeful.contract.errors import DecisionRefused
+from wakeful.contract.runs import Blocked
 from wakeful.worker import WorkerSettings, running_worker
 
 
@@ -90,6 +91,35 @@ async def test_a_run_may_bring_rules_of_its_own(mine: Client, thread_id: str) ->
     result = await mine.result(thread_id)
     assert result.status_reason == "blocked:Tool 'pay' denied by permission rules"
     assert PAID == []
+
+
+async def test_people_are_asked_what_a_rule_says_until_its_deadline(mine: Client, thread_id: str) -> None:
+    """B-807"""
+    asking = Rule(
+        tool="pay(amount > 5)",
+        behavior=Behavior.ASK,
+        message="Pay {amount} EUR?",
+        expires_after=2,
+        on_expiry="deny",
+    )
+    await mine.start("ruled", "one", thread_id=thread_id, permissions=(asking,))
+    await until(mine, thread_id, lambda view: bool(view.pending))
+    [entry] = [entry async for entry in mine.inbox(thread_id=thread_id)]
+    assert entry.message == "Pay 7 EUR?"
+    async with asyncio.timeout(60):
+        await mine.result(thread_id)
+    answers = [message.text for message in await mine.transcript(thread_id) if message.tool_call_id]
+    assert (answers, PAID) == (["denied: no decision within 2 s"], [])
+
+
+async def test_a_run_that_a_rule_ends_names_it(mine: Client, thread_id: str) -> None:
+    """B-808"""
+    rules = (Rule(tool="pay(amount >= 7)", behavior=Behavior.DENY, message="{amount} EUR is too much."),)
+    result = await mine.run("ruled", "one", thread_id=thread_id, permissions=rules)
+    assert result.status_reason == "blocked:7 EUR is too much."
+    assert result.termination == Blocked(value="7 EUR is too much.", rule="pay(amount >= 7)")
+    why = await mine.why(thread_id)
+    assert "permission rule 'pay(amount >= 7)' denied a call" in str(why)
 
 
 async def test_the_inbox_shows_a_call_that_waits_while_others_of_its_step_run(mine: Client, thread_id: str) -> None:

@@ -1,6 +1,7 @@
 """Agents that another service runs: a real A2A peer, which is a2a-sdk's own server."""
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -10,11 +11,13 @@ import pytest
 from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.client import Client as TemporalClient
 
+from tests.support.a2a_peer import PNG
 from tests.support.remote_app import Remote, remote_runtime
 from tests.support.waiting import until, until_status
 from wakeful import FrontendTool, RunStatus, call, say
 from wakeful.client.client import Client
 from wakeful.client.diagnosis.causes import Cause
+from wakeful.contract.messages import Base64Source, ImageBlock
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.remote import RemoteState
 from wakeful.contract.runs import Cancelled, Errored, NaturalEnd, RunResult
@@ -179,6 +182,29 @@ async def test_a_remote_agent_is_a_delegate(remote: Runtime, thread_id: str) -> 
         assert there.peer.messages == ["say it rains"]
 
 
+async def test_the_files_of_a_remote_agent_are_in_the_result_of_its_run(remote: Runtime, thread_id: str) -> None:
+    async with remote() as there:
+        ended = await run(there, "file the plan", thread_id)
+        picture = ImageBlock(source=Base64Source(media_type="image/png", data=b64encode(PNG).decode()))
+        assert (ended.artifacts, ended.response.splitlines()[0]) == ((picture,), "the plan")
+
+
+async def test_the_files_of_a_remote_agent_reach_the_agent_that_delegated_to_it(
+    remote: Runtime, thread_id: str
+) -> None:
+    """B-505"""
+    turns = [call("agent_run_remote", prompt="file the plan"), call("agent_run_remote", prompt="say no"), say("seen")]
+    async with remote(turns=turns) as there:
+        await there.client.start("local", "Where?", thread_id=thread_id)
+        assert (await result(there.client, thread_id)).response == "seen"
+        [told] = [message for message in await there.client.transcript(thread_id) if message.media]
+        picture = ImageBlock(source=Base64Source(media_type="image/png", data=b64encode(PNG).decode()))
+        assert told.media == (picture,)
+        events = [record.event async for record in there.client.watch(thread_id)]
+        [first, _] = [event.result.media for event in events if event.event_type == "tool_call_done"]
+        assert first == (picture,)
+
+
 async def test_a_remote_agent_is_a_background_task(remote: Runtime, thread_id: str) -> None:
     turns = [call("spawn_agent", agent="remote", prompt="say it rains"), say("waiting"), say("done")]
     async with remote(turns=turns) as there:
@@ -213,8 +239,9 @@ async def test_a_remote_task_is_shown_truthfully(remote: Runtime, thread_id: str
     async with remote(peer={"streams": False}, poll_seconds=30) as there:
         await there.client.start("remote", "work hard", thread_id=thread_id)
         async with asyncio.timeout(60):
-            while (found := await there.client.why(thread_id)).cause is not Cause.REMOTE_WORKING or not found.commands:
+            while "A worker has asked for it" not in (found := await there.client.why(thread_id)).why:
                 await asyncio.sleep(0.05)
+        assert (found.cause, bool(found.commands)) == (Cause.REMOTE_WORKING, True)
         [task_id] = there.peer.tasks
         assert "waits for remote agent remote, whose task has been " in found.doing
         assert f"Its task is {task_id} at {there.peer.url}. A worker has asked for it 1 time" in found.why

@@ -152,6 +152,11 @@ async def test_everything_of_a_run_reads_its_context_also_on_a_worker_that_has_t
         assert (entry.tenant, entry.user) == ("acme", "ann")
         assert [entry async for entry in client.inbox(tenant="beta", thread_id=thread_id)] == []
         await client.decide(thread_id, view.pending[0].pending.id, "resume")
+        # What the desk's rule asks about is asked in its delegate, too: the rule is about the same tenant and metadata.
+        view = await until(client, thread_id, lambda view: any(call.child_thread_id for call in view.calls))
+        (helper,) = [call.child_thread_id for call in view.calls if call.child_thread_id]
+        view = await until(client, helper, lambda view: bool(view.pending))
+        await client.decide(helper, view.pending[0].pending.id, "resume")
         result = await client.result(thread_id)
         children = [node.thread_id for node in (await client.tree(thread_id)).children]
         texts = [message.text for message in await client.transcript(thread_id)]

@@ -83,6 +83,8 @@ class Agent(Written):
     none."""
     excluded_tools: Sequence[str] = ()
     """Globs over the same ids. They win over `allowed_tools`."""
+    replaceable_tools: Sequence[str] = ()
+    """Ids of those of its tools that a request's frontend tool of the same id replaces. Others are not replaced."""
     tool_mode: ToolMode = ToolMode.SEQUENTIAL
     """Whether the calls of one step run one after another or in parallel."""
     max_parallel_calls: int = Field(default=DEFAULT_MAX_PARALLEL_CALLS, ge=1, le=MAX_CALLS)
@@ -156,6 +158,7 @@ class Agent(Written):
             mcp: Sequence[McpServer | str] = ...,
             allowed_tools: Sequence[str] | None = ...,
             excluded_tools: Sequence[str] = ...,
+            replaceable_tools: Sequence[str] = ...,
             tool_mode: ToolMode | ToolModeName = ...,
             max_parallel_calls: int = ...,
             permissions: PermissionPolicy | None = ...,

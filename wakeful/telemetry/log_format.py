@@ -192,7 +192,7 @@ def _listed(fields: Mapping[str, object]) -> str:
 
 def _shown(value: object) -> str:
     text = str(value)
-    return text if _BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    return text if _BARE.fullmatch(text) and text.isprintable() else json.dumps(text, ensure_ascii=False)
 
 
 def _level_colour(level: int) -> str:

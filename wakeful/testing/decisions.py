@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 
-from wakeful.client.approvals import PendingDecision, pending_of
+from wakeful.client.approvals import PendingDecision, not_sent, pending_of
 from wakeful.client.client import Client
 from wakeful.contract.errors import NoAnswer, ThreadNotFound, WakefulError
 from wakeful.contract.runs import RunResult
@@ -33,7 +33,7 @@ async def wait_for_decision(
     until = time.monotonic() + within
     while True:
         tree = await _read_tree(client, thread_id)
-        pending = [each for view in tree for each in pending_of(view) if tool in (None, each.tool_name)]
+        pending = [each for view in tree for each in not_sent(pending_of(view)) if tool in (None, each.tool_name)]
         if pending:
             return min(pending, key=lambda each: each.since or 0)
         if tree and tree[0].result is not None:
