@@ -34,6 +34,8 @@ class DecisionChecks:
     allowed: set[str] = field(default_factory=set)
     on_record: dict[int, str] = field(default_factory=dict)
     """The call that each decision was applied to, as watchers see it."""
+    unrecorded: set[int] = field(default_factory=set)
+    """The decisions that were applied in runs of a revision that records none."""
 
     def send(self, state: Thread, decisions: tuple[Decision, ...]) -> tuple[Decision, ...]:
         """The batch with tags, in the result and the actor of each decision."""
@@ -90,9 +92,12 @@ class DecisionChecks:
 
     def check_records(self, thread: Thread) -> None:
         """B-367: who decided is on record for every call that a decision was applied to."""
-        if thread.run is not None and thread.run.revision >= DECISIONS_ARE_EVENTS:
-            applied = {tag: sent.applied_to for tag, sent in enumerate(self.sent) if sent.applied_to is not None}
-            assert applied.items() <= self.on_record.items()
+        if thread.run is None:
+            return
+        applied = {tag: sent.applied_to for tag, sent in enumerate(self.sent) if sent.applied_to is not None}
+        if thread.run.revision < DECISIONS_ARE_EVENTS:
+            self.unrecorded |= applied.keys() - self.on_record.keys()
+        assert applied.items() <= {**self.on_record, **{tag: applied[tag] for tag in self.unrecorded}}.items()
 
     def check_batches(self) -> None:
         """H-02: of a batch that is applied, only repeats are not."""
