@@ -52,18 +52,21 @@ class TaskStarter(Wire):
     permissions: Few[tuple[Rule, ...]] = ()
     """What the run, and its ancestors, deny or ask about."""
     budget: Maybe[Budget] = None
-    """What the run has left."""
+    """What is left of the run's budget, once the run has ended."""
     deadline: Maybe[int] = None
     """When its wall time is spent, in milliseconds since 1970."""
+    continues: Few[tuple[str, ...]] = ()
+    """Earlier runs, if the run itself was begun by ends of tasks: it spends what they left."""
 
     @property
     def is_anyone(self) -> bool:
         """Whether it says nothing, so that it need not be kept."""
         return self == TaskStarter(run_id=self.run_id)
 
-    def charged(self, left: Budget) -> "TaskStarter":
-        """With what the run has left; a run without a budget has none to charge."""
-        return self if self.budget is None else self.model_copy(update={"budget": left})
+    @property
+    def funds(self) -> tuple[str, ...]:
+        """The runs whose budget is spent by a run that a task's end begins."""
+        return () if self.budget is None else (self.run_id, *self.continues)
 
     @property
     def without_user(self) -> "TaskStarter":

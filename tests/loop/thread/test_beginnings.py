@@ -254,3 +254,35 @@ def test_a_sub_agent_has_an_allowance_of_its_parents_budget_and_its_deadline() -
     assert context is not None
     assert context.allowance == Budget(turns=3)
     assert context.deadline == driver.thread.current.budget.deadline
+
+
+def ending_task_and_stopping(driver: Driver, task_id: str) -> int | None:
+    """The turns of the run that this task's end begins; it takes one, and stops at its limit of rounds."""
+    driver.feed(tool_settled(task_id))
+    driver.feed(AgentResolved(driver.commands[-1].id, make_parent(max_rounds=1), driver.revision))
+    turns = driver.thread.current.budget.limit.turns
+    driver.model(asks(call("c9", "nothing", {})))
+    return turns
+
+
+def test_the_runs_that_ends_of_tasks_begin_share_what_the_run_left_that_started_them() -> None:
+    """Before, each had all of it: a run with ten tasks could spend its budget ten times over."""
+    driver = Driver(make_parent(max_rounds=1), request=request())
+    with_tasks(*(background_call(f"c{number}") for number in range(3)), driver=driver)
+    assert [ending_task_and_stopping(driver, f"bg_{number}") for number in range(3)] == [6, 5, 4]
+
+
+def test_a_task_of_a_run_that_a_task_began_spends_the_same_budget() -> None:
+    driver = Driver(make_parent(max_rounds=1), request=request())
+    with_tasks(background_call("c1"), background_call("c2"), driver=driver)
+    driver.feed(tool_settled("bg_0"))
+    driver.feed(AgentResolved(driver.commands[-1].id, make_parent(max_rounds=1), driver.revision))
+    driver.model(asks(background_call("c3")))
+    assert ending_task_and_stopping(driver, "bg_2") == 5
+    assert ending_task_and_stopping(driver, "bg_1") == 4
+
+
+def test_a_closed_thread_knows_what_its_last_run_has_spent() -> None:
+    (starter,) = carryover(with_task().thread).task_starters
+    assert starter.budget is not None
+    assert starter.budget.turns == 6

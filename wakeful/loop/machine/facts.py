@@ -178,6 +178,8 @@ class Submitted(UnreadMessage):
     """It is read with the next step, but is no reason for one."""
     deadline: Maybe[int] = None
     """Of the end of a task: when the wall time of the run that it begins is spent."""
+    funds: Few[tuple[str, ...]] = ()
+    """Of the end of a task: the earlier runs whose budget the run spends that it begins."""
     late: Few[bool] = False
     """It came after the close, or after the end of a run without a next one: the thread is woken for it."""
 

@@ -159,12 +159,6 @@ class Children:
         kept = (*(each for each in older if not each.is_anyone), *self.starters[1 - KEPT_STARTERS :], starter)
         return Children((*self.tasks, task), kept)
 
-    def charging(self, run_id: str, budget: Budget) -> "Children":
-        """With what is left of a run's budget, for the runs that the ends of its tasks begin."""
-        return replace(
-            self, starters=tuple(each.charged(budget) if each.run_id == run_id else each for each in self.starters)
-        )
-
     def after_end(self, tasks: tuple[Task, ...]) -> "Children":
         """With these tasks, after one of them has ended."""
         runs = {task.parent_context.run_id for task in tasks if not task.status.is_terminal}
@@ -241,6 +235,8 @@ class Ledger:
     """What sub-agents that have ended spent."""
     deadline: int | None = None
     """When the wall time of the run, or of the whole tree, is spent: milliseconds since 1970."""
+    continues: tuple[str, ...] = ()
+    """The earlier runs whose budget the run spends, because ends of their tasks have begun it."""
     tool_calls: int = 0
     """Tool calls that the run has started."""
     agents: AgentCount = AgentCount()

@@ -116,7 +116,7 @@ def _on_task_ended(thread: Thread, task: Task, child: ChildResult, *, now: int) 
     is_passive = _starts_no_step(thread, task.task_id)
     callers = [call for call in thread.batch.running if call.awaits == task.task_id] if thread.batch else []
     thread = _released(thread, task.task_id, child.spent if thread.has_started(task) else Spent())
-    starter = _starter_of(thread, task)
+    starter = thread.children.starter_of(task)
     moved = tasks.record_end(_with_receipt(thread, child) if is_cancelled_with_run else thread, task, child, now=now)
     for call in callers:
         receipt = ToolResult.success(call.call.name, tasks.cancel_receipt(task, child))
@@ -136,12 +136,6 @@ def _on_task_ended(thread: Thread, task: Task, child: ChildResult, *, now: int) 
             return replace(moved, thread=cancelling.close_if_quiet(moved.thread))
         case _:
             return moved
-
-
-def _starter_of(thread: Thread, task: Task) -> TaskStarter | None:
-    """The run that started the task, with what it has left."""
-    starter = thread.children.starter_of(task)
-    return starter.charged(ledger.left(thread.current)) if starter and thread.has_started(task) else starter
 
 
 def _released(thread: Thread, work_id: str, spent: Spent) -> Thread:
@@ -207,7 +201,7 @@ def _accept_mail(thread: Thread, mail: AgentMessage | TaskEvent, message: Messag
     if isinstance(mail, AgentMessage):
         return _post(thread, message, source, now=now, late=_wakes(thread, mail))
     task, passive = thread.children.find(mail.task_id), _starts_no_step(thread, mail.task_id)
-    starter = _starter_of(thread, task) if task else None
+    starter = thread.children.starter_of(task) if task else None
     return _post(thread, message, source, now=now, passive=passive, starter=starter)
 
 
@@ -290,8 +284,8 @@ def _post(
         return Advance(thread)
     submitted = Submitted(message=message, source=source, internal=True, passive=passive, late=late)
     if starter is not None:
-        authority = {name: value for name, value in starter if name != "run_id"}
-        submitted = submitted.model_copy(update=authority)
+        authority = {name: value for name, value in starter if name in Submitted.model_fields}
+        submitted = submitted.model_copy(update=authority | {"funds": starter.funds})
     thread = replace(thread, steering=(*thread.steering, submitted))
     thread = record_messages(thread, (submitted,), OutcomeStatus.STEERING)
     posted = Advance(thread, events=(mail_arrived(message),))

@@ -6,7 +6,7 @@ from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.names import SIGNAL_BUDGET_GRANT
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest
 from wakeful.loop.machine.commands import SendSignal
-from wakeful.loop.machine.state import Ledger, Run
+from wakeful.loop.machine.state import Ledger, Run, Thread
 
 TOOL_CALLS = "tool_calls"
 FIELDS = ("tokens", "cost", "turns", TOOL_CALLS)
@@ -120,9 +120,25 @@ def reserved(run: Run) -> Spent:
     return total
 
 
-def left(run: Run) -> Budget:
-    """What is left of the run's own limits, for the runs that its tasks begin once it has ended."""
-    return run.budget.limit.model_copy(update=room_in(run, run.budget.limit))
+def after_run(thread: Thread) -> Thread:
+    """The thread once its run has ended: what the run has spent, and its tasks hold, is no longer left of its budget.
+
+    Nor of the budgets that it continued. The runs that ends of tasks begin share what is left, one after another.
+    """
+    if (run := thread.run) is None:
+        return thread
+    spenders = {thread.identity.run_id, *run.budget.continues}
+
+    def charged(budget: Budget | None, funds: tuple[str, ...]) -> Budget | None:
+        if budget is None or spenders.isdisjoint(funds):
+            return budget
+        return budget.model_copy(update=room_in(run, budget))
+
+    starters = (
+        each.model_copy(update={"budget": charged(each.budget, each.funds)}) for each in thread.children.starters
+    )
+    steering = (each.model_copy(update={"budget": charged(each.budget, each.funds)}) for each in thread.steering)
+    return replace(thread, children=replace(thread.children, starters=tuple(starters)), steering=tuple(steering))
 
 
 def limits_of(budget: Budget | None) -> dict[str, float]:

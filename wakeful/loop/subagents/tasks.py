@@ -111,7 +111,8 @@ def _record(thread: Thread, call: Startable, task: Task) -> Advance:
     if (run := thread.current).revision >= revisions.AUTHORITY_NARROWS:
         rules, deadline = narrowing(run.authority, run.permissions), run.budget.deadline
         limit = None if run.budget.limit == Budget() else run.budget.limit
-        starter = starter.model_copy(update={"permissions": rules, "budget": limit, "deadline": deadline})
+        authority = {"permissions": rules, "budget": limit, "deadline": deadline, "continues": run.budget.continues}
+        starter = starter.model_copy(update=authority)
     thread = replace(thread, children=thread.children.starting(task, starter), counters=counters)
     receipt: dict[str, JsonValue] = {"task_id": task.task_id, "status": task.status.value}
     if task.name is not None:

@@ -192,6 +192,7 @@ def start_next_run(thread: Thread, *, interrupted: bool = False) -> Advance:
 
     A message that interrupted the last run comes first; those that steer are then read with the run's first step.
     """
+    thread = ledger.after_run(thread)
     if any(not later.passive for later in thread.steering) and not interrupted:
         first = _first_to_steer(thread)
         taken = readable(tuple(later for later in thread.steering if _is_for(later, first.user, first.metadata)))
@@ -217,6 +218,7 @@ def _first_to_steer(thread: Thread) -> Submitted:
         "permissions": narrowing(*(later.permissions for later in steering)),
         "budget": ledger.tightest(*budgets) if budgets else None,
         "deadline": min((later.deadline for later in steering if later.deadline is not None), default=None),
+        "funds": tuple(dict.fromkeys(fund for later in steering for fund in later.funds)),
     }
     if any((later.user, later.metadata) != (first.user, first.metadata) for later in steering):
         together |= {"user": None, "metadata": {}}
@@ -267,13 +269,14 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
             limit=first.budget or Budget(),
             allowance=parent.allowance if parent else None,
             deadline=parent.deadline if parent else first.deadline if isinstance(first, Submitted) else None,
+            continues=first.funds if isinstance(first, Submitted) else (),
             agents=AgentCount(started=_agents_before(thread) if origin is Origin.INTERNAL else 0),
         ),
         metadata=metadata,
     )
     resolve_id = ids.work_id(ids.Resolve(number))
     started = replace(
-        _charging_starters(thread),
+        thread,
         identity=identity,
         run=run,
         counters=counters,
@@ -294,14 +297,6 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
 
 _KEPT_ELSEWHERE = {"permissions": (), "budget": None, "frontend_tools": ()}
 """Of a run's settings: hooks add to its rules, its ledger has the budget, and the tools are the thread's."""
-
-
-def _charging_starters(thread: Thread) -> Thread:
-    """The thread that knows, of the run that has ended, what it leaves to those that the ends of its tasks begin."""
-    if thread.run is None or not thread.children.starters:
-        return thread
-    children = thread.children.charging(thread.identity.run_id, ledger.left(thread.run))
-    return replace(thread, children=children)
 
 
 def _agents_before(thread: Thread) -> int:

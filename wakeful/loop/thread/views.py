@@ -198,7 +198,7 @@ def carryover(thread: Thread) -> Carryover:
         counters=thread.counters,
         agent_id=thread.requested_agent or thread.active_agent,
         tasks=thread.children.tasks,
-        task_starters=thread.children.starters,
+        task_starters=ledger.after_run(thread).children.starters,
         undelivered=(*thread.mail.undelivered, *resending),
         mail=tuple(later.message for later in thread.steering if later.internal),
         late_mail=any(later.internal and later.late for later in thread.steering),
