@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 from unittest.mock import patch
 
+import wakeful_workflows.agent_run as agent_run
+from tests.simulation.authority import Authority
 from wakeful.contract.decisions import Decision
 from wakeful.contract.events import Handoff, SignalRefused, TaskChanged
 from wakeful.contract.gates import Suspend
@@ -100,15 +103,22 @@ def _ran_undecided(thread: Thread, fact: Fact) -> ToolCall | None:
 
 
 @contextmanager
-def auditing(audit: Audit) -> Iterator[None]:
-    """Note every fact that a workflow is given in this context."""
+def auditing(audit: Audit, authority: Authority) -> Iterator[None]:
+    """Note every fact that a workflow is given in this context, and how it begins."""
+    begin = agent_run.begin  # type: ignore[attr-defined]  # which a mutant may have replaced
 
     def noting(thread: Thread, fact: Fact, *, now: int) -> Advance:
         made = advance(thread, fact, now=now)
         audit.note(thread, fact, made)
+        audit.problem = authority.note(thread, fact, made) or audit.problem
         return made
 
-    with patch("wakeful_workflows.agent_run.advance", noting):
+    def beginning(*args: Any, **given: Any) -> Advance:
+        made = begin(*args, **given)
+        authority.note(None, None, made)
+        return made
+
+    with patch.object(agent_run, "advance", noting), patch.object(agent_run, "begin", beginning):
         yield
 
 

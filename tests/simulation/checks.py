@@ -10,6 +10,7 @@ from temporalio.client import WorkflowQueryFailedError
 
 from tests.loop.provider_rules import check_every_provider
 from tests.simulation.audit import Audit, auditing
+from tests.simulation.authority import Authority
 from tests.simulation.continuity import (
     AppliedDecisions,
     cancelled_children,
@@ -113,12 +114,13 @@ def observe(world: World) -> dict[str, Observed]:
     """Replay every execution from its history alone, strictly: the same commands with the same inputs."""
     seen: dict[str, Observed] = defaultdict(Observed)
     difference: StrictDifference | None = None
+    authority = Authority(world.people.given)
     for execution in world.server.executions:
         if not execution.previous_started:
             continue
         observed, audit = seen[execution.workflow_id], Audit()
         try:
-            with auditing(audit):
+            with auditing(audit, authority):
                 core = _replay(execution, observed, strict=world.options.strict)
         except StrictDifference as error:
             difference = difference or StrictDifference(f"{execution.workflow_id} {execution.run_id[:4]}: {error}")
@@ -130,6 +132,8 @@ def observe(world: World) -> dict[str, Observed]:
         _check_audit(execution, observed, audit)
     if difference is not None:
         raise difference
+    if problem := authority.overspent(world.people.disturbed):
+        raise Violated(problem)
     return seen
 
 

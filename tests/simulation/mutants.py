@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tests.simulation import mutations
 from tests.simulation.archive_cases import ARCHIVE_CASES
+from tests.simulation.authority_cases import AUTHORITY_CASES
 from tests.simulation.cases import CASES
 from tests.simulation.mutations import Apply
 from tests.simulation.schedule import run
@@ -357,6 +358,41 @@ MUTANTS = (
         mutations.ANCESTORS_NOT_LOOKED_AT,
     ),
     Mutant(
+        "rules not passed on",
+        "Sub-agents start without the rules of what is above them.",
+        mutations.RULES_NOT_PASSED_ON,
+    ),
+    Mutant(
+        "rules lost by a wake",
+        "A sub-agent that is woken has no rules of its ancestors.",
+        mutations.RULES_LOST_BY_A_WAKE,
+    ),
+    Mutant(
+        "rules lost by a task",
+        "The run that a task's end begins has no rules of the run that started the task.",
+        mutations.RULES_LOST_BY_A_TASK,
+    ),
+    Mutant(
+        "rules lost by a handoff",
+        "The agent that takes a thread over does not have the rules of the one that handed it off.",
+        mutations.RULES_LOST_BY_A_HANDOFF,
+    ),
+    Mutant(
+        "questions void",
+        "What an agent's own policy allows is not asked about, although a request or an ancestor asks.",
+        mutations.QUESTIONS_VOID,
+    ),
+    Mutant(
+        "budget spent again",
+        "Each run that a task's end begins has all of what the run had left that started the task.",
+        mutations.BUDGET_SPENT_AGAIN,
+    ),
+    Mutant(
+        "no allowance",
+        "Sub-agents start without a part of their parent's budget.",
+        mutations.NO_ALLOWANCE,
+    ),
+    Mutant(
         "held commands forgotten",
         "Commands that wait for an archive wait for the next fact, if the archive comes to nothing.",
         mutations.HELD_COMMANDS_FORGOTTEN,
@@ -393,7 +429,8 @@ def find(mutant: Mutant, limit: int = SCHEDULES, *, first: int = 0) -> Found | N
 def table() -> str:
     """What is recorded, as Markdown."""
     found = recorded()
-    cases = {case.mutant: f"case `{case.play.__name__}`: {case.found_by}" for case in (*CASES, *ARCHIVE_CASES)}
+    every = (*CASES, *ARCHIVE_CASES, *AUTHORITY_CASES)
+    cases = {case.mutant: f"case `{case.play.__name__}`: {case.found_by}" for case in every}
     rows = [_row(mutant, found.get(mutant.name), cases.get(mutant.name, "—")) for mutant in MUTANTS]
     return "\n".join(["| mutant | what is broken | seed | found by |", "|---|---|---|---|", *rows])
 

@@ -17,8 +17,11 @@ from temporalio.common import RawValue
 import wakeful.client.start as starting
 import wakeful.client.wake as waking
 import wakeful.loop.calls.decisions as loop_decisions
+import wakeful.loop.machine.state as loop_state
 import wakeful.loop.step.inference as inference
+import wakeful.loop.step.steps as steps
 import wakeful.loop.subagents.child_events as child_events
+import wakeful.loop.subagents.ledger as ledger
 import wakeful.loop.thread.continue_as_new as snapshots
 import wakeful.loop.thread.opening as opening
 import wakeful.loop.thread.submissions as submissions
@@ -46,12 +49,13 @@ from wakeful.contract.requests import parse_decisions
 from wakeful.contract.runs import RunResult
 from wakeful.contract.segments import archived_messages
 from wakeful.contract.subagents import Ancestors, StoppingAncestor
+from wakeful.contract.tasks import TaskStarter
 from wakeful.history.archive import ArchiveWriter, read_last_archive
 from wakeful.history.completed_part import CompletedPart
 from wakeful.history.latest_execution import latest_started
 from wakeful.loop.machine.facts import DecisionsReceived, Fact, MessagesSubmitted
 from wakeful.loop.machine.stages import Cancelling, Done
-from wakeful.loop.machine.state import Children, Thread
+from wakeful.loop.machine.state import Advance, Children, Thread
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.transcript import Transcript
 from wakeful.rpc_errors import describe_execution
@@ -219,6 +223,17 @@ async def _none_is_stopping(_activities: AncestorsActivity, _input: Ancestors) -
     return StoppingAncestor()
 
 
+_post = child_events._post
+
+
+def _post_without_rules(*args: Any, starter: TaskStarter | None = None, **given: Any) -> Advance:
+    return _post(*args, starter=starter and starter.model_copy(update={"permissions": ()}), **given)
+
+
+def _begin_without_authority(*args: Any, carryover: Carryover | None = None, **given: Any) -> Advance:
+    return _begin(*args, carryover=carryover and carryover.model_copy(update={"authority": ()}), **given)
+
+
 def _replacing(owner: object, name: str, value: Any) -> Apply:
     return lambda: patch.object(owner, name, value)
 
@@ -359,4 +374,11 @@ NO_WAIT_FOR_AN_ARCHIVE = _replacing(agent_run.AgentRun, "_waits_for_archive", la
 RESET_NOT_NOTICED_BY_A_WAKE = _replacing(restoring._Past, "in_lineage", lambda past, _lineage: past)
 ANSWER_KEEPS_ITS_LINEAGE = _replacing(inference, "on_history_reset", inference.in_lineage)
 ANCESTORS_NOT_LOOKED_AT = _replacing(AncestorsActivity, "find_stopping_ancestor", _none_is_stopping)
+RULES_NOT_PASSED_ON = _replacing(Thread, "passed_on", property(lambda _thread: ()))
+RULES_LOST_BY_A_WAKE = _replacing(agent_run, "begin", _begin_without_authority)
+RULES_LOST_BY_A_TASK = _replacing(child_events, "_post", _post_without_rules)
+RULES_LOST_BY_A_HANDOFF = _replacing(steps, "handing_on", lambda before, _agent: before)
+QUESTIONS_VOID = _replacing(loop_state, "questions", lambda *_groups: ())
+BUDGET_SPENT_AGAIN = _replacing(ledger, "after_run", lambda thread: thread)
+NO_ALLOWANCE = _replacing(ledger, "share", _nothing)
 HELD_COMMANDS_FORGOTTEN = _replacing(agent_run.AgentRun, "_may_perform", lambda _run: False)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 from temporalio.api.update.v1 import Request
 
+from tests.simulation.authority import settings_of
 from tests.simulation.execution import Execution
 from tests.simulation.instances import updates_of
 from tests.simulation.service import CONVERTER, Network, SimulatedService, client_of
@@ -23,6 +24,7 @@ from wakeful.contract.errors import ThreadNotFound
 from wakeful.contract.events import EventRecord
 from wakeful.contract.mail import AgentMessage, ReturnedMessage, Sender, TaskEvent
 from wakeful.contract.runs import OnBusy, ThreadMode
+from wakeful.contract.settings import RunSettings
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult
 from wakeful.contract.tasks import TaskStatus
 from wakeful.loop.machine.stages import AwaitingTasks, Cancelling
@@ -163,9 +165,8 @@ class People:
             agent = agent or random.choice(ROOT_AGENTS)
             mode = random.choice([ThreadMode.THREAD, ThreadMode.THREAD, ThreadMode.RUN])
             mode = self.world.options.mode or mode
-            start = self.client.start(
-                agent, f"hello {thread}", thread_id=thread, mode=mode, tenant=TENANT, **_for_user(thread)
-            )
+            given = _for_user(thread) | dict(self.settings(thread))
+            start = self.client.start(agent, f"hello {thread}", thread_id=thread, mode=mode, tenant=TENANT, **given)
             self._call(f"start {thread}", start)
 
         if random.random() < WATCHED:
@@ -322,7 +323,17 @@ class People:
         sent.task = self._call(f"send {thread} {number}", self._sending(sent))
         self.sent.append(sent)
 
+    def settings(self, name: str) -> RunSettings:
+        """What a message, or the request of a thread, sets for its run."""
+        return settings_of(self.seed, name) if self.world.options.governed else RunSettings()
+
+    def given(self, name: str) -> RunSettings:
+        """The same, without those of messages that steer: they can set nothing for a run under way."""
+        steers = any(sent.on_busy == OnBusy.STEER for sent in self.sent if sent.message_id == name)
+        return RunSettings() if steers else self.settings(name)
+
     def _sending(self, sent: Sent) -> Coroutine[Any, Any, Any]:
+        settings = RunSettings() if sent.on_busy == OnBusy.STEER else self.settings(sent.message_id)
         return self.client.send(
             sent.thread_id,
             sent.text,
@@ -330,6 +341,7 @@ class People:
             message_id=sent.message_id,
             tenant=sent.tenant,
             **_for_user(sent.user),
+            **dict(settings),
         )
 
     def _ask_for(self, agent: str, thread: str, number: str) -> None:

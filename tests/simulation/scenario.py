@@ -21,11 +21,13 @@ from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest, ModelResponse
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.runs import ThreadMode
+from wakeful.contract.settings import RunSettings
 
 Call = tuple[str, Mapping[str, JsonValue]]
 """A tool and its arguments."""
 
 MAX_MOVES = 500
+NO_SETTINGS = RunSettings()
 
 CALM = Options(settings=Settings(budget=HistoryBudget(events=2000), search_attributes=()), workers=1)
 
@@ -152,23 +154,29 @@ def scenario_of(
     options: Options = CALM,
     mode: ThreadMode | None = None,
     helper: Sequence[Call] = (),
+    settings: RunSettings = NO_SETTINGS,
 ) -> Iterator[Scenario]:
     """The thread `t1` of this agent, whose model makes these calls, step by step, and then says that it is done.
 
-    The model of its first helper makes the calls of `helper` in its first step.
+    The model of its first helper makes the calls of `helper` in its first step. The `settings` are of the request.
     """
     options = replace(options, mode=mode)
     budget = HistoryBudget(events=events)
-    settings = replace(options.settings, budget=budget)
+    worker = replace(options.settings, budget=budget)
+
+    def given(_people: people.People, name: str) -> RunSettings:
+        return settings if name == "t1" else NO_SETTINGS
+
     with (
         patch.object(people, "ROOT_AGENTS", (agent,)),
         patch.object(people, "THREADS", ("t1",)),
+        patch.object(people.People, "settings", given),
         patch.object(workload.AnyModel, "complete", _scripted(answers, helper)),
         patch.object(workload, "PENDING_WORK", 0),
         patch.object(workload, "ANSWERS_OF_HOOKS", 0),
         reading_simulated_histories(),
     ):
-        yield Scenario("a scenario", replace(options, settings=settings))
+        yield Scenario("a scenario", replace(options, settings=worker))
 
 
 def _scripted(answers: Sequence[Sequence[Call]], helper: Sequence[Call]) -> Any:

@@ -89,6 +89,9 @@ HELD = 12
 
 HELD_PACE = 0.35
 
+GOVERNED = 0.4
+"""The share of schedules in which requests and messages set rules and budgets."""
+
 CURIOUS, EVICTIONS = 0.3, 0.15
 """The share of schedules in which people look at uncached threads, and how often such a thread is evicted."""
 
@@ -142,6 +145,7 @@ def options_of(seed: str) -> Options:
         curious=random.random() < CURIOUS,
         has_older_release=random.random() < 0.2,
         has_older_registry=random.random() < 0.3,
+        governed=Random(f"{seed}/governed").random() < GOVERNED,
     )
 
 

@@ -3,10 +3,11 @@
 import pytest
 
 from tests.simulation.archive_cases import ARCHIVE_CASES
+from tests.simulation.authority_cases import AUTHORITY_CASES
 from tests.simulation.cases import CASES, Case
 from tests.simulation.mutants import BY_NAME, recorded
 
-EVERY = (*CASES, *ARCHIVE_CASES)
+EVERY = (*CASES, *ARCHIVE_CASES, *AUTHORITY_CASES)
 
 
 @pytest.mark.parametrize("case", EVERY, ids=lambda case: case.play.__name__)

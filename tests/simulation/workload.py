@@ -394,6 +394,9 @@ _WINDOW = ContextPolicy(
 )
 
 _PAYING_IS_ASKED = PermissionPolicy(default_behavior=Behavior.ALLOW, rules=(Rule(tool="pay", behavior=Behavior.ASK),))
+_ANYTHING_IS_ALLOWED = PermissionPolicy(
+    default_behavior=Behavior.ALLOW, rules=(Rule(tool="*", behavior=Behavior.ALLOW),)
+)
 _MUCH_IS_ASKED = PermissionPolicy(
     default_behavior=Behavior.ALLOW,
     rules=(Rule(tool="pay", behavior=Behavior.ASK), Rule(tool="later", behavior=Behavior.ASK)),
@@ -444,6 +447,7 @@ REGISTRY = Registry(
         Agent(
             id="helper",
             tools=[look, ask, hold],
+            permissions=_ANYTHING_IS_ALLOWED,
             delegates=["leaf"],
             spawns=["leaf"],
             messages=["any"],

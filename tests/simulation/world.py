@@ -67,6 +67,8 @@ class Options:
     """The mode of every thread; None if it is chosen at random."""
     curious: bool = False
     """People look at threads that no worker has cached, while something happens to them."""
+    governed: bool = False
+    """Requests and messages set rules and budgets for the runs that they begin."""
     away: bool = False
     """In the end, people answer questions only when nothing else can happen, not even by time."""
 
