@@ -328,9 +328,10 @@ class People:
         return settings_of(self.seed, name) if self.world.options.governed else RunSettings()
 
     def given(self, name: str) -> RunSettings:
-        """The same, without those of messages that steer: they can set nothing for a run under way."""
-        steers = any(sent.on_busy == OnBusy.STEER for sent in self.sent if sent.message_id == name)
-        return RunSettings() if steers else self.settings(name)
+        """The same, as far as it was sent: not with messages that steer, nor by plain clients, who give theirs no id."""
+        sent = [sent.on_busy for sent in self.sent if sent.message_id == name]
+        has_settings = name in THREADS or (sent and OnBusy.STEER not in sent)
+        return self.settings(name) if has_settings else RunSettings()
 
     def _sending(self, sent: Sent) -> Coroutine[Any, Any, Any]:
         settings = RunSettings() if sent.on_busy == OnBusy.STEER else self.settings(sent.message_id)
