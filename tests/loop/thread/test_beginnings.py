@@ -1,7 +1,7 @@
 """Where a run begins, and what it takes from there: the table of docs/semantics.md, row by row."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import pytest
 
@@ -238,6 +238,25 @@ ROWS: dict[str, tuple[Callable[[], Driver], Begun]] = {
         ),
     ),
 }
+
+
+COLUMNS = {
+    "overrides": "overrides",
+    "permissions": "rules",
+    "budget": "turns",
+    "frontend_tools": "frontend_tools",
+    "live": "is_live",
+    "tenant": "tenant",
+    "user": "user",
+    "metadata": "metadata",
+    "adapter": "adapter",
+}
+"""Where the table has what each field of the two values sets."""
+
+
+def test_the_table_has_a_column_for_all_that_a_caller_can_set() -> None:
+    assert COLUMNS.keys() == RunSettings.model_fields.keys() | Caller.model_fields.keys()
+    assert set(COLUMNS.values()) <= {field.name for field in fields(Begun)}
 
 
 @pytest.mark.parametrize("row", ROWS)
