@@ -328,7 +328,7 @@ class People:
         return settings_of(self.seed, name) if self.world.options.governed else RunSettings()
 
     def given(self, name: str) -> RunSettings:
-        """The same, as far as it was sent: not with messages that steer, nor by plain clients, who give theirs no id."""
+        """The same, as far as it was sent: not with messages that steer, nor by plain clients, who name no id."""
         sent = [sent.on_busy for sent in self.sent if sent.message_id == name]
         has_settings = name in THREADS or (sent and OnBusy.STEER not in sent)
         return self.settings(name) if has_settings else RunSettings()
