@@ -153,10 +153,11 @@ def _ends_task_again(thread: Thread, made: Advance) -> str:
 
 
 def _asks_again(thread: Thread, fact: Fact) -> str:
-    """A tool that a decision has allowed always asks again."""
+    """A tool that a decision has allowed always asks again, although no later message asks about it."""
     if not isinstance(fact, InferenceReturned):
         return ""
-    allowed = {rule.tool for rule in thread.permissions if rule.behavior is Behavior.ALLOW}
+    again = {rule.tool for rule in thread.own_rules if rule.behavior is Behavior.ASK} - {*thread.current.always}
+    allowed = {rule.tool for rule in thread.permissions if rule.behavior is Behavior.ALLOW} - again
     asked = [verdict.ticket.remember for verdict in fact.response.verdicts.values() if isinstance(verdict, Suspend)]
     return next((f"tool {tool!r} was allowed always, and asks again" for tool in asked if tool in allowed), "")
 

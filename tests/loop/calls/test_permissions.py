@@ -25,12 +25,13 @@ from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.decisions import Decision, ResumeMode
 from wakeful.contract.gates import Block, Suspend
 from wakeful.contract.hooks import HookEffects, Phase, PluginBinding
-from wakeful.contract.messages import ToolCall
+from wakeful.contract.messages import InputMessage, ToolCall
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.runs import Blocked, reason_code
+from wakeful.contract.settings import RunSettings
 from wakeful.contract.tools import ToolOutcome, ToolResult
 from wakeful.loop.machine.commands import CallTool, StartChild, StartTask
-from wakeful.loop.machine.facts import ToolReturned
+from wakeful.loop.machine.facts import MessagesSubmitted, RevocationRequested, ToolReturned
 from wakeful.loop.machine.revisions import REVISION
 from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import KEPT_RULES
@@ -74,6 +75,28 @@ def test_a_rule_of_the_run_overrides_the_threads_for_the_same_tool_and_ends_with
     driver.submit("m1")
     driver.resolve()
     assert driver.inference().permissions == (rule("look"),)
+
+
+def test_a_decision_with_always_answers_what_the_request_asks_about_until_a_later_one_asks_again() -> None:
+    ask, later = rule("look", "ask"), (InputMessage(id="m1", content="Look again."),)
+    driver = Driver(request=THREAD.model_copy(update={"permissions": (ask,)}))
+    assert (driver.inference().permissions, driver.inference().questions) == ((ask,), ((ask,),))
+    remembering(driver, "c1", "look")
+    command = driver.tool_commands("c1")[-1]
+    assert (command.permissions, command.questions) == ((rule("look"),), ())
+    assert after_continue_as_new(driver.thread).rules == (rule("look"),)
+    driver.cancel()
+    driver.tool_cancelled("c1")
+    driver.feed(MessagesSubmitted(later, settings=RunSettings(permissions=(ask,))))
+    driver.resolve()
+    assert (driver.inference().permissions, driver.inference().questions) == ((ask,), ((ask,),))
+
+
+def test_a_rule_that_was_added_with_always_and_is_revoked_is_asked_about_again() -> None:
+    driver = Driver(request=THREAD.model_copy(update={"permissions": (rule("look", "ask"),)}))
+    remembering(driver, "c1", "look")
+    driver.feed(RevocationRequested(("look",)))
+    assert driver.thread.rules == (rule("look", "ask"),)
 
 
 def test_a_rule_that_a_hook_adds_does_not_replace_one_of_the_request_that_denies() -> None:

@@ -290,7 +290,8 @@ def _remember(thread: Thread, call: SuspendedCall, applied: AppliedDecision) -> 
     if applied.rule is not None:
         rule = Rule(tool=applied.rule, behavior=Behavior.ALLOW)
         others = tuple(known for known in thread.permissions if known.tool != rule.tool)
-        thread = replace(thread, permissions=(*others, rule)[-KEPT_RULES:])
+        run = replace(thread.current, always=(*thread.current.always, rule.tool)[-KEPT_RULES:])
+        thread = replace(thread, permissions=(*others, rule)[-KEPT_RULES:]).with_run(run)
     suspension_id = call.ticket.suspension.id
     thread = record_applied(thread, applied, call.call.id, suspension_id)
     return record_decision(thread, call.call, applied, suspension_id=suspension_id)

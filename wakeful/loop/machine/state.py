@@ -279,6 +279,8 @@ class Run:
     """Rules for this run; a rule replaces the thread's for the same tool, except one that denies."""
     authority: tuple[Rule, ...] = ()
     """What ancestors, and agents that handed the run off, deny or ask about: nothing that allows replaces it."""
+    always: tuple[str, ...] = ()
+    """The rules of the thread that decisions of this run have added, with `always`: they answer its own rules."""
     step: Step = Step()
     budget: Ledger = Ledger()
     usage: Usage = Usage()
@@ -465,7 +467,7 @@ class Thread:
         run = self.current
         if run.revision < revisions.AUTHORITY_NARROWS:
             return merged((*self.permissions, *run.permissions))
-        return merged((*run.authority, *self.permissions, *self.own_rules))
+        return merged((*run.authority, *self.permissions, *self.own_rules, *self._always_allowed))
 
     @property
     def own_rules(self) -> tuple[Rule, ...]:
@@ -480,7 +482,12 @@ class Thread:
         run = self.current
         if run.revision < revisions.AUTHORITY_NARROWS:
             return ()
-        return questions((*self.permissions, *self.own_rules), (*run.authority, *self.permissions))
+        own = (*self.permissions, *self.own_rules, *self._always_allowed)
+        return questions(own, (*run.authority, *self.permissions))
+
+    @property
+    def _always_allowed(self) -> tuple[Rule, ...]:
+        return tuple(rule for rule in self.permissions if rule.tool in self.current.always)
 
     @property
     def passed_on(self) -> tuple[Rule, ...]:
