@@ -150,7 +150,7 @@ async def test_everything_is_as_in_the_snapshot_that_the_execution_passed_on(pat
 @each_thread
 async def test_the_messages_are_those_that_the_models_were_given(path: Path, whole: Whole) -> None:
     """Rebuilt without a replay, from where the inputs of inferences say that history records them."""
-    conversation = ConversationReader(PAYLOADS)
+    conversation = ConversationReader(PAYLOADS, ExecutionRef("t1", "r1"))
     for moment in moments_of(whole.history.events):
         await conversation.read(moment)
     before, entries = conversation.conversation.entries()

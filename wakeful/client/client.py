@@ -707,6 +707,9 @@ class Client:
         thread_id: str,
         tools: Sequence[str],
         *,
+        inherited: bool = False,
+        actor: str | None = None,
+        reason: str | None = None,
         request_id: str | None = None,
         tenant: str | None = None,
         confirm: bool = False,
@@ -716,6 +719,9 @@ class Client:
         It applies to calls that start afterwards.
 
         Args:
+            inherited: lift rules that the thread has of its ancestors, or of agents that handed it off, instead: this
+                thread, and what it starts from now on, may do what they denied or asked about. The event has `actor`
+                and `reason`.
             request_id: sending a request with the same id again has no effect.
             tenant: yours, as for `send`: a thread of another tenant refuses the request.
             confirm: wait until the thread has handled it, and return which rules are revoked.
@@ -726,7 +732,14 @@ class Client:
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be handled.
         """
         with rejecting_invalid():
-            request = RevokeRequest(tools=several(tools), request_id=request_id, tenant=tenant)
+            request = RevokeRequest(
+                tools=several(tools),
+                inherited=inherited,
+                actor=actor,
+                reason=reason,
+                request_id=request_id,
+                tenant=tenant,
+            )
         return await change(self.reader, thread_id, request, is_confirmed=confirm)
 
     async def cancel(self, thread_id: str, *, reason: str | None = None) -> None:

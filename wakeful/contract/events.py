@@ -357,6 +357,10 @@ class RulesRevoked(Wire):
 
     event_type: Literal["rules_revoked"] = "rules_revoked"
     rules: tuple[Rule, ...]
+    inherited: Few[bool] = False
+    """They were of ancestors, or of agents that handed the thread off: the thread may do more from now on."""
+    actor: Maybe[str] = None
+    reason: Maybe[str] = None
 
 
 class StateConflict(Wire):

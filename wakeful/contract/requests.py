@@ -15,7 +15,7 @@ from pydantic import (
     model_validator,
 )
 
-from wakeful.contract.base import Maybe, Wire, Written
+from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.decisions import Decision, Decisions, SingleDecision
 from wakeful.contract.errors import CallerError, validation_problems
 from wakeful.contract.limits import Name, cut, depth_problem, valid_metadata, valid_name, within
@@ -283,6 +283,10 @@ class RevokeRequest(Written):
 
     tools: Annotated[tuple[str, ...], Field(min_length=1, max_length=CHANGES)]
     """The rules, by their `tool`."""
+    inherited: Few[bool] = False
+    """Lift rules of ancestors and of agents that handed the thread off, instead: a person lets this thread do more."""
+    actor: Maybe[Annotated[str, AfterValidator(cut)]] = None
+    reason: Maybe[Annotated[str, AfterValidator(cut)]] = None
     request_id: RequestId = None
     tenant: SenderTenant = None
 

@@ -139,7 +139,9 @@ def _edit(payload: object) -> Fact:
 
 def _revocation(payload: object) -> Fact:
     request = parse_revoke(payload)
-    return RevocationRequested(request.tools, request.request_id, request.tenant)
+    return RevocationRequested(
+        request.tools, request.request_id, request.tenant, request.inherited, request.actor, request.reason
+    )
 
 
 def _mail_returned(payload: object) -> Fact:

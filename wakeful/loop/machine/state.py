@@ -4,7 +4,7 @@
 that the next run cannot inherit anything by accident.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, assert_never
 
@@ -147,22 +147,35 @@ class Children:
         """For whom the run acted that started the task."""
         return next((each for each in self.starters if each.run_id == task.parent_context.run_id), None)
 
+    def sender_of(self, thread_id: str) -> Task | None:
+        """The running task that has this thread, or below which it is."""
+        threads = ((task, task.thread_id) for task in self.running)
+        found = (task for task, own in threads if own and (own == thread_id or ids.is_descendant(thread_id, own)))
+        return next(found, None)
+
     def starting(self, task: Task, starter: TaskStarter) -> "Children":
         """With one more task."""
         if self.starter_of(task) is not None or starter.is_anyone:
             return Children((*self.tasks, task), self.starters)
-        if json_bytes(starter.permissions) + sum(json_bytes(each.permissions) for each in self.starters) > (
-            STARTER_RULES_BYTES
-        ):
-            starter = starter.without_tools
         older = (each.without_user for each in self.starters[: 1 - KEPT_STARTERS])
         kept = (*(each for each in older if not each.is_anyone), *self.starters[1 - KEPT_STARTERS :], starter)
-        return Children((*self.tasks, task), kept)
+        return Children((*self.tasks, task), within_room(kept))
 
     def after_end(self, tasks: tuple[Task, ...]) -> "Children":
         """With these tasks, after one of them has ended."""
         runs = {task.parent_context.run_id for task in tasks if not task.status.is_terminal}
         return Children(tasks, tuple(starter for starter in self.starters if starter.run_id in runs))
+
+
+def within_room(starters: Iterable[TaskStarter]) -> tuple[TaskStarter, ...]:
+    """The starters, those without tools whose rules find no room beside the rules of the earlier ones."""
+    kept, room = list[TaskStarter](), STARTER_RULES_BYTES
+    for starter in starters:
+        if json_bytes(starter.permissions) > room:
+            starter = starter.without_tools
+        kept.append(starter)
+        room -= json_bytes(starter.permissions)
+    return tuple(kept)
 
 
 @dataclass(frozen=True)
@@ -276,7 +289,9 @@ class Run:
     settings: RunSettings = RunSettings()
     """What the message set that began it, except what has a place of its own: rules, budget and frontend tools."""
     permissions: tuple[Rule, ...] = ()
-    """Rules for this run; a rule replaces the thread's for the same tool, except one that denies."""
+    """Rules for this run, of its request and of hooks; one replaces the thread's for the same tool, except a denial."""
+    requested: tuple[Rule, ...] = ()
+    """Those of its request, whatever hooks have added since."""
     authority: tuple[Rule, ...] = ()
     """What ancestors, and agents that handed the run off, deny or ask about: nothing that allows replaces it."""
     always: tuple[str, ...] = ()
@@ -350,6 +365,8 @@ class Thread:
     """What the agents deny or ask about that handed the thread off to the one that answers now."""
     inherited_permissions: tuple[Rule, ...] = ()
     """Of a fork: the rules of the run that its first run continues."""
+    inherited_requested: tuple[Rule, ...] = ()
+    """Those of them that its request had set."""
     inherited_metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     """Of a fork: the metadata of that run."""
     inherited_agents: int = 0
@@ -467,14 +484,28 @@ class Thread:
         run = self.current
         if run.revision < revisions.AUTHORITY_NARROWS:
             return merged((*self.permissions, *run.permissions))
-        return merged((*run.authority, *self.permissions, *self.own_rules, *self._always_allowed))
+        own = self.own_rules
+        if run.revision >= revisions.HOOKS_ANSWER_NO_REQUEST:
+            own = (*own, *narrowing(self.requested_rules))
+        return merged((*run.authority, *self.permissions, *own, *self._always_allowed))
+
+    @property
+    def inherited_rules(self) -> tuple[Rule, ...]:
+        """What ancestors, and agents that handed the thread off, deny or ask about."""
+        return self.run.authority if self.run else self.authority
 
     @property
     def own_rules(self) -> tuple[Rule, ...]:
         """The run's rules that are not its ancestors'."""
-        run = self.run
-        given = run.permissions if run else self.inherited_permissions
-        return tuple(rule for rule in given if rule not in self.authority)
+        return self._not_inherited(self.run.permissions if self.run else self.inherited_permissions)
+
+    @property
+    def requested_rules(self) -> tuple[Rule, ...]:
+        """Those of the run's rules that its request has set."""
+        return self._not_inherited(self.run.requested if self.run else self.inherited_requested)
+
+    def _not_inherited(self, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+        return tuple(rule for rule in rules if rule not in self.authority)
 
     @property
     def questions(self) -> tuple[tuple[Rule, ...], ...]:
@@ -482,12 +513,21 @@ class Thread:
         run = self.current
         if run.revision < revisions.AUTHORITY_NARROWS:
             return ()
-        own = (*self.permissions, *self.own_rules, *self._always_allowed)
-        return questions(own, (*run.authority, *self.permissions))
+        own = [self.own_rules]
+        if run.revision >= revisions.HOOKS_ANSWER_NO_REQUEST:
+            asked = [rule for rule in self.own_rules if rule.behavior is Behavior.ASK]
+            own = [self.requested_rules, *([] if set(asked) <= set(run.requested) else own)]
+        groups = [(*self.permissions, *rules, *self._always_allowed) for rules in own]
+        return questions(*groups, (*run.authority, *self.permissions))
 
     @property
     def _always_allowed(self) -> tuple[Rule, ...]:
         return tuple(rule for rule in self.permissions if rule.tool in self.current.always)
+
+    @property
+    def binding(self) -> tuple[Rule, ...]:
+        """What the request, hooks and ancestors deny or ask about; the agent's own rules are its own in every run."""
+        return narrowing(self.current.authority, self.current.requested, self.current.permissions)
 
     @property
     def passed_on(self) -> tuple[Rule, ...]:
@@ -495,7 +535,7 @@ class Thread:
         run = self.current
         if run.revision < revisions.AUTHORITY_NARROWS:
             return tuple(rule for rule in run.permissions if rule.behavior is not Behavior.ALLOW)
-        return narrowing(run.authority, policy_rules(run.agent), run.permissions)
+        return narrowing(run.authority, policy_rules(run.agent), run.requested, run.permissions)
 
     @property
     def handed_on(self) -> tuple[AgentRules, ...]:
@@ -538,6 +578,7 @@ class Thread:
             authority=self.authority,
             handed_over=self.handed_on,
             run_permissions=self.own_rules,
+            run_requested=self.requested_rules,
             run_metadata=self.run.metadata if self.run else self.inherited_metadata,
             identity=self.identity,
             counters=self.counters,

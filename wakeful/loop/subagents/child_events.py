@@ -116,7 +116,7 @@ def _on_task_ended(thread: Thread, task: Task, child: ChildResult, *, now: int) 
     is_passive = _starts_no_step(thread, task.task_id)
     callers = [call for call in thread.batch.running if call.awaits == task.task_id] if thread.batch else []
     thread = _released(thread, task.task_id, child.spent if thread.has_started(task) else Spent())
-    starter = thread.children.starter_of(task)
+    starter = _starter_of(thread, task)
     moved = tasks.record_end(_with_receipt(thread, child) if is_cancelled_with_run else thread, task, child, now=now)
     for call in callers:
         receipt = ToolResult.success(call.call.name, tasks.cancel_receipt(task, child))
@@ -198,11 +198,37 @@ def on_mail_returned(thread: Thread, message: AgentMessage, error: str, *, now: 
 def _accept_mail(thread: Thread, mail: AgentMessage | TaskEvent, message: Message, *, now: int) -> Advance:
     is_short = len(message.text) <= INLINE_LENGTH
     source: Source = message if is_short else ids.source(ids.FromMail(mail.message_id))
-    if isinstance(mail, AgentMessage):
-        return _post(thread, message, source, now=now, late=_wakes(thread, mail))
-    task, passive = thread.children.find(mail.task_id), _starts_no_step(thread, mail.task_id)
-    starter = thread.children.starter_of(task) if task else None
-    return _post(thread, message, source, now=now, passive=passive, starter=starter)
+    if isinstance(mail, TaskEvent):
+        task, passive, late = thread.children.find(mail.task_id), _starts_no_step(thread, mail.task_id), False
+    else:
+        task, passive, late = _task_of_sender(thread, mail), _has_no_task(thread, mail), _wakes(thread, mail)
+    starter = _starter_of(thread, task) if task else None
+    return _post(thread, message, source, now=now, passive=passive, late=late, starter=starter)
+
+
+def _starter_of(thread: Thread, task: Task) -> TaskStarter | None:
+    """For whom the run acted that started the task. One that nothing bound may have been bound by a hook since."""
+    known, run_id = thread.children.starter_of(task), task.parent_context.run_id
+    return known or (TaskStarter(run_id=run_id) if run_id and _binds_mail(thread) else None)
+
+
+def _task_of_sender(thread: Thread, message: AgentMessage) -> Task | None:
+    """The running task that the sender is, or is below of; None for agents of other trees."""
+    return thread.children.sender_of(message.sender.thread_id) if _binds_mail(thread) else None
+
+
+def _has_no_task(thread: Thread, message: AgentMessage) -> bool:
+    """Whether the sender is below the thread, but below none of its running tasks: no run is known that it acts for.
+
+    Its message begins no run, and the next one reads it.
+    """
+    is_below = ids.is_descendant(message.sender.thread_id, thread.identity.thread_id)
+    is_idle = isinstance(thread.stage, Idle) and _binds_mail(thread)
+    return is_idle and is_below and _task_of_sender(thread, message) is None
+
+
+def _binds_mail(thread: Thread) -> bool:
+    return thread.run is not None and thread.run.revision >= revisions.MAIL_OF_TASKS_IS_BOUND
 
 
 def _is_of_other_tenant(thread: Thread, message: AgentMessage) -> bool:
@@ -284,8 +310,7 @@ def _post(
         return Advance(thread)
     submitted = Submitted(message=message, source=source, internal=True, passive=passive, late=late)
     if starter is not None:
-        authority = {name: value for name, value in starter if name in Submitted.model_fields}
-        submitted = submitted.model_copy(update=authority | {"funds": starter.funds})
+        submitted = submitted.model_copy(update=starter.on_mail)
     thread = replace(thread, steering=(*thread.steering, submitted))
     thread = record_messages(thread, (submitted,), OutcomeStatus.STEERING)
     posted = Advance(thread, events=(mail_arrived(message),))

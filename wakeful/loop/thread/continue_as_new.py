@@ -20,6 +20,7 @@ from wakeful.contract.errors import NewerRelease
 from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import Message
 from wakeful.contract.outcomes import Outcome
+from wakeful.contract.permissions import Behavior
 from wakeful.contract.runs import RunStatus
 from wakeful.contract.segments import SegmentRef, archived_messages
 from wakeful.loop.calls.batch import RunningCall
@@ -113,7 +114,7 @@ def unpack(packed: dict[str, Any]) -> ThreadSnapshot:
     """
     if (found := packed["format"]) > FORMAT:
         raise NewerRelease("format", found, FORMAT)
-    snapshot = _SNAPSHOT.validate_python(_with_settings(packed) | {"events": ()})
+    snapshot = _SNAPSHOT.validate_python(_with_authority(_with_settings(packed)) | {"events": ()})
     run = snapshot.thread.run
     if run is not None and run.revision > REVISION:
         raise NewerRelease("revision", run.revision, REVISION)
@@ -132,6 +133,19 @@ def _with_settings(packed: dict[str, Any]) -> dict[str, Any]:
         return packed
     settings = {"overrides": run["overrides"], "live": run.get("is_live", False)}
     return packed | {"thread": packed["thread"] | {"run": run | {"settings": settings}}}
+
+
+def _with_authority(packed: dict[str, Any]) -> dict[str, Any]:
+    """The snapshot of a sub-agent with what its ancestors deny or ask about, in every run.
+
+    In the first four formats, the rules of its first run are all that says it.
+    """
+    thread = packed["thread"]
+    run = thread["run"]
+    if "authority" in thread or run is None or run["number"] > 1 or not thread["identity"].get("path"):
+        return packed
+    inherited = [rule for rule in run["permissions"] if rule["behavior"] != Behavior.ALLOW]
+    return packed | {"thread": thread | {"authority": inherited}}
 
 
 def _compressed(kind: TypeAdapter[R], value: R) -> str:

@@ -30,6 +30,7 @@ class ForkPoint:
     authority: tuple[Rule, ...]
     handed_over: tuple[AgentRules, ...]
     run_permissions: tuple[Rule, ...]
+    run_requested: tuple[Rule, ...]
     run_metadata: Mapping[str, JsonValue]
     identity: RunIdentity
     """Of the run, whose tenant and user the fork inherits."""
@@ -48,6 +49,7 @@ class ForkPoint:
             authority=self.authority,
             handed_over=self.handed_over,
             run_permissions=self.run_permissions,
+            run_requested=self.run_requested,
             run_user=self.identity.user,
             run_metadata=dict(self.run_metadata),
             tenant=self.identity.tenant,

@@ -79,19 +79,24 @@ def opened(
         authority=narrowing(kept.authority, request.permissions if request.subagent else ()),
         handed_over=kept.handed_over,
         inherited_permissions=kept.run_permissions,
+        inherited_requested=kept.run_requested,
         inherited_metadata=kept.run_metadata,
         inherited_agents=kept.agents,
         expire_after=request.expire_after or kept.expire_after,
         own_priority=request.priority or kept.priority,
         active_agent=kept.agent_id,
         queued=tuple(map(_unread, kept.unread)),
-        steering=tuple(
-            Submitted(message=message, source=message, internal=True, passive=is_read_later) for message in kept.mail
-        ),
+        steering=_kept_mail(kept, passive=is_read_later),
         outcomes=_known_outcomes(transcript, kept),
         children=Children(kept.tasks, kept.task_starters),
         mail=Mail(undelivered=kept.undelivered),
     )
+
+
+def _kept_mail(kept: Carryover, *, passive: bool) -> tuple[Submitted, ...]:
+    mail = (Submitted(message=message, source=message, internal=True, passive=passive) for message in kept.mail)
+    bound = {id: starter.on_mail for starter in kept.mail_starters for id in starter.message_ids}
+    return tuple(later.model_copy(update=bound.get(later.message.id, {})) for later in mail)
 
 
 def _unread(unread: UnreadMessage) -> Submitted:

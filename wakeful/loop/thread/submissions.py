@@ -252,7 +252,7 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
             "adapter": first.adapter or Adapter.INTERNAL,
         }
     )
-    inherited = thread.inherited_permissions if is_first else ()
+    inherited, requested = (thread.inherited_permissions, thread.inherited_requested) if is_first else ((), ())
     answering = thread.active_agent or thread.identity.agent_id
     # A caller who names another agent hands nothing off.
     handed_over = thread.handed_on if first.agent_id in (None, answering) else ()
@@ -263,6 +263,7 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
         before=thread.before_run,
         settings=part_of(first, RunSettings).model_copy(update=_KEPT_ELSEWHERE),
         permissions=(*inherited, *first.permissions),
+        requested=(*requested, *first.permissions),
         authority=narrowing(thread.authority, binding_on(agent_id, handed_over)),
         usage=thread.context.unpaid,
         budget=Ledger(
