@@ -368,6 +368,17 @@ def test_what_a_hook_adds_after_the_start_of_a_task_binds_the_run_that_its_end_b
         assert driver.thread.current.permissions == (*rules, DENY_PAY)
 
 
+def test_it_binds_that_run_also_if_another_one_comes_between() -> None:
+    driver = Driver(make_parent(max_rounds=2), request=request_of())
+    driver.model(asks(background_call("c1")))
+    driver.model(asks(call("c2", "nothing", {})), HookEffects(permissions=(DENY_PAY,)))
+    driver.feed(submitted("m1"))
+    resolve(driver, make_parent(max_rounds=1))
+    driver.model(asks(call("c3", "nothing", {})))
+    driver.feed(tool_settled("bg_0"))
+    assert driver.thread.current.permissions == (DENY_PAY,)
+
+
 def test_it_binds_what_had_ended_before_and_was_not_read_too() -> None:
     driver = Driver(make_parent(), request=request_of())
     driver.model(asks(background_call("c1")))
