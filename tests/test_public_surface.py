@@ -76,6 +76,7 @@ EXPORTS = [
     "Endpoint",
     "EventRecord",
     "ExpiryAction",
+    "FileRef",
     "FrontendTool",
     "Gate",
     "GateCall",

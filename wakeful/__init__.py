@@ -113,6 +113,7 @@ if TYPE_CHECKING:
         ToolCallDone,
         ToolCallReady,
     )
+    from wakeful.contract.files import FileRef
     from wakeful.contract.gates import Verdict
     from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
     from wakeful.contract.messages import (
@@ -243,6 +244,7 @@ __all__ = [
     "Endpoint",
     "EventRecord",
     "ExpiryAction",
+    "FileRef",
     "FrontendTool",
     "Gate",
     "GateCall",
@@ -452,6 +454,7 @@ _EXPORTS = {
         "PluginEvent ReasoningDelta RulesRevoked RunFinish RunStart StreamReset TextDelta ToolCallDecided ToolCallDone "
         "ToolCallReady"
     ),
+    "wakeful.contract.files": "FileRef",
     "wakeful.contract.gates": "Verdict",
     "wakeful.contract.inference": "ModelRequest ModelResponse StopReason",
     "wakeful.contract.messages": (

@@ -12,7 +12,7 @@ from wakeful.a2a.parts import blocks_of
 from wakeful.a2a.projection import TreeRecord, WaitingCall
 from wakeful.a2a.reading import FoundTask, NotShared, TaskReader
 from wakeful.a2a.task_ids import context_id, thread_of
-from wakeful.a2a.tasks import INTERRUPTED, SETTLED, TERMINAL, TaskRef, for_clients, task_of, waiting_task
+from wakeful.a2a.tasks import INTERRUPTED, SETTLED, TERMINAL, TaskRef, for_clients, waiting_task
 from wakeful.client.client import Client
 from wakeful.contract import messages
 from wakeful.contract.errors import DecisionRefused, NoAnswer
@@ -110,7 +110,7 @@ class Sender:
         """The task after an answer: it works, also while no worker has read the answer, and asks nothing twice."""
         tree = await self._reader.tree(found.ref.thread_id, with_ended=True)
         tree = tree or self._reader.empty_tree(found.ref.thread_id)
-        task = task_of(tree, found.ref) or found.task
+        task = await self._reader.task(tree, found.ref) or found.task
         if call not in tree.waiting():
             return Turn(tree, found.ref, task, is_over=task.status.state in SETTLED)
         task.status.CopyFrom(TaskStatus(state=TaskState.TASK_STATE_WORKING, timestamp=task.status.timestamp))

@@ -1,7 +1,7 @@
 """The verbs that callers use on threads. A thin layer over Temporal's client, which stays reachable."""
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self, TypeVar, Unpack, get_args, overload
 
@@ -34,6 +34,7 @@ from wakeful.client.decisions import DecisionFilter, read_decisions
 from wakeful.client.deletion.delete import DeleteReceipt, delete_thread
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.reader import why
+from wakeful.client.files import find_files
 from wakeful.client.schedules import Schedules
 from wakeful.client.start import Handle, start_thread, wait_for_last_result
 from wakeful.client.thread_reader import ThreadReader
@@ -54,8 +55,9 @@ from wakeful.contract import names
 from wakeful.contract.decisions import Decision, DecisionAction, DecisionActionName
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.events import EventRecord
+from wakeful.contract.files import FileRef
 from wakeful.contract.mail import UndeliveredMessage
-from wakeful.contract.messages import ContentBlock, InputMessage, Message
+from wakeful.contract.messages import ContentBlock, InputMessage, MediaBlock, Message
 from wakeful.contract.requests import (
     TITLE_LENGTH,
     EditRequest,
@@ -374,6 +376,22 @@ class Client:
     async def transcript(self, thread_id: str) -> list[Message]:
         """All messages of the thread, from its first execution on."""
         return await read_messages(self.reader, thread_id)
+
+    async def files(self, refs: Iterable[FileRef]) -> list[MediaBlock]:
+        """The files that tools returned, such as those of `RunResult.tool_files`, from the threads that have them.
+
+        Raises:
+            CallerError: a thread has one of them no more: its run was rolled back.
+            ThreadNotFound: one of the threads has been deleted.
+        """
+        wanted = tuple(refs)
+        found = await find_files(self.reader, wanted)
+        if (lost := next((ref for ref in wanted if ref not in found), None)) is not None:
+            raise CallerError(
+                f"thread {lost.thread_id!r} has no file {lost.index} in message {lost.message_id!r}: the run that "
+                "returned it was rolled back, or the reference is not one of a result"
+            )
+        return [found[ref] for ref in wanted]
 
     async def at_step(self, thread_id: str, step: int) -> ThreadAtStep:
         """The thread's messages, status and state as they were at the end of a step, which `wakeful show` numbers.

@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue
 
 from wakeful.contract.applied_decisions import AppliedDecision
 from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.files import FileRef
 from wakeful.contract.messages import MediaBlock, Message
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity, RunStatus, Termination, Usage
@@ -47,6 +48,8 @@ class FinishSummary(Wire):
     """The answer, parsed as the agent's output type."""
     artifacts: Few[tuple[MediaBlock, ...]] = ()
     """The files of the answer."""
+    tool_files: Few[tuple[FileRef, ...]] = ()
+    """Where the files are that tools of the run and of its sub-agents returned."""
     usage: Maybe[Usage] = None
     """Of the run so far; absent if no provider reported any."""
     unread: Few[tuple[str, ...]] = ()

@@ -8,6 +8,7 @@ from wakeful.contract.base import Few, Maybe
 from wakeful.contract.carryover import UnreadMessage
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.decisions import Decision
+from wakeful.contract.files import FileRef
 from wakeful.contract.hooks import HookEffects
 from wakeful.contract.inference import ModelResponse, Source
 from wakeful.contract.mail import AgentMessage, TaskEvent
@@ -181,6 +182,8 @@ class Submitted(UnreadMessage):
     """Of mail of a task: when the wall time of the run that it begins is spent."""
     funds: Few[tuple[str, ...]] = ()
     """Of mail of a task: the earlier runs whose budget the run spends that it begins."""
+    files: Few[tuple[FileRef, ...]] = ()
+    """Of the end of a background agent: where the files are that its tools returned."""
     late: Few[bool] = False
     """It came after the close, or after the end of a run without a next one: the thread is woken for it."""
     starter: Few[str] = ""

@@ -56,3 +56,7 @@ it had that of no run, so an agent that was denied a call could have its helper 
 HOOKS_ANSWER_NO_REQUEST = 4
 """What a request asks about is asked although a hook or a tool has added a rule that allows it. Before, a skill that
 the model activated could allow what the request asked about."""
+
+TOOL_FILES_ARE_REPORTED = 4
+"""A run's result refers to the files that its tools returned, and a sub-agent reports them to its parent. Before, they
+stayed in the conversation."""

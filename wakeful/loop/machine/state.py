@@ -20,6 +20,7 @@ from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.decisions import Decision, Refusal
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent
+from wakeful.contract.files import FileRef
 from wakeful.contract.hooks import FinalAnswer, Hold, RequestChanges
 from wakeful.contract.mail import AgentMessage, UndeliveredMessage
 from wakeful.contract.outcomes import Outcome
@@ -85,6 +86,9 @@ task of an older run begins a run without a user, to which every rule about user
 
 STARTER_RULES_BYTES = 300_000
 """Of the rules of all of these runs. If there are more, the end of a task begins a run that may call no tool."""
+
+KEPT_FILES = 50
+"""References that a run keeps to files of its tools, the newest: its result repeats them, and so does its parent."""
 
 KEPT_CONTEXTS = 4
 """Of how many agents that do not answer now a thread keeps the context messages."""
@@ -319,6 +323,12 @@ class Run:
     """Which descendants were cancelled with the run."""
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     """Of the message that began it; its user is in the thread's identity."""
+    tool_files: tuple[FileRef, ...] = ()
+    """Where the files are that its tools and those of its sub-agents returned, the newest last."""
+
+    def with_files(self, *files: FileRef) -> "Run":
+        """With these files, too."""
+        return replace(self, tool_files=(*self.tool_files, *files)[-KEPT_FILES:]) if files else self
 
     @property
     def agent(self) -> ResolvedAgent:

@@ -7,6 +7,7 @@ A child's end comes here by one of three paths, which `docs/concepts.md` draws: 
 from wakeful.contract import ids
 from wakeful.contract.base import replace
 from wakeful.contract.budgets import Spent
+from wakeful.contract.files import FileRef
 from wakeful.contract.inference import Source
 from wakeful.contract.mail import AgentMessage, ReturnedMessage, TaskEvent, mail_message
 from wakeful.contract.messages import Message
@@ -103,6 +104,7 @@ def _on_delegate_ended(thread: Thread, call: RunningCall, child: ChildResult, *,
     is_done = child.status is TaskStatus.COMPLETED
     message = f"{child.agent_id} is done" if is_done else result.text
     progress = start.progress(thread, call.call, statuses.get(child.status, "failed"), message)
+    thread = thread.with_run(thread.current.with_files(*child.files))
     moved = Advance(thread, events=(progress,))
     fact = ToolReturned(call.id, ToolOutcome(result=result))
     if isinstance(thread.stage, Cancelling):
@@ -124,7 +126,7 @@ def _on_task_ended(thread: Thread, task: Task, child: ChildResult, *, now: int) 
     message = child_result_message(child)
     is_short = len(message.text) <= INLINE_LENGTH and not child.media
     source: Source = message if is_short else ids.source(ids.FromChild(child.work_id))
-    moved = moved.then(_post, message, source, now=now, passive=is_passive, starter=starter)
+    moved = moved.then(_post, message, source, now=now, passive=is_passive, starter=starter, files=child.files)
     match moved.thread.stage:
         case Cancelling() as stage if task.task_id in stage.in_flight:
             return moved.then(cancelling.on_task_stopped, stage, task.task_id, now=now)
@@ -305,10 +307,11 @@ def _post(
     passive: bool = False,
     late: bool = False,
     starter: TaskStarter | None = None,
+    files: tuple[FileRef, ...] = (),
 ) -> Advance:
     if is_accepted(thread, message.id):
         return Advance(thread)
-    submitted = Submitted(message=message, source=source, internal=True, passive=passive, late=late)
+    submitted = Submitted(message=message, source=source, internal=True, passive=passive, late=late, files=files)
     if starter is not None:
         submitted = submitted.model_copy(update=starter.on_mail)
     thread = replace(thread, steering=(*thread.steering, submitted))

@@ -10,6 +10,7 @@ from wakeful.contract import ids
 from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.budgets import Budget
 from wakeful.contract.events import MessageReceived, MessagesRead
+from wakeful.contract.files import files_of
 from wakeful.contract.inference import Source
 from wakeful.contract.messages import Message
 from wakeful.contract.outcomes import OutcomeStatus, remembered_id
@@ -364,8 +365,10 @@ def _appending(thread: Thread, messages: tuple[Submitted, ...]) -> Thread:
     transcript, run = thread.transcript, thread.current
     for submitted in messages:
         transcript = transcript.appending(submitted.message, submitted.source)
-    mail = tuple(submitted.message.id for submitted in messages if submitted.internal)
-    run = replace(run, read_mail=(*run.read_mail, *mail))
+    mail = tuple(submitted for submitted in messages if submitted.internal)
+    run = replace(run, read_mail=(*run.read_mail, *(each.message.id for each in mail)))
+    for each in mail:
+        run = run.with_files(*each.files, *files_of(each.message, thread_id=thread.identity.thread_id))
     if any(submitted.live for submitted in messages):
         run = replace(run, settings=run.settings.model_copy(update={"live": True}))
     thread = replace(thread, transcript=transcript, run=run)
