@@ -215,6 +215,9 @@ class PermissionsView(Wire):
     default_behavior: Behavior
     """For calls that no rule matches."""
     rules: tuple[ScopedRule, ...]
+    always: Few[tuple[str, ...]] = ()
+    """Those of the thread's rules that decisions of the newest run have added, by their `tool`: they answer what the
+    run's own rules ask."""
 
 
 class EarlierExecution(Wire):

@@ -67,7 +67,7 @@ from wakeful.loop.machine.transitions import STAGES, check_stage
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.fork_points import ForkPoint
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
-from wakeful.permissions.authority import handing_on, narrowing, policy_rules, questions
+from wakeful.permissions.authority import RunRules, handing_on, narrowing, policy_rules
 from wakeful.permissions.rules import merged
 
 REMEMBERED_SUSPENSIONS = 2000
@@ -467,7 +467,7 @@ class Thread:
         run = self.current
         if run.revision < revisions.AUTHORITY_NARROWS:
             return merged((*self.permissions, *run.permissions))
-        return merged((*run.authority, *self.permissions, *self.own_rules, *self._always_allowed))
+        return merged(self.run_rules.ordered)
 
     @property
     def own_rules(self) -> tuple[Rule, ...]:
@@ -479,15 +479,13 @@ class Thread:
     @property
     def questions(self) -> tuple[tuple[Rule, ...], ...]:
         """What the request and the ancestors ask about, whatever else allows it, except a decision with `always`."""
-        run = self.current
-        if run.revision < revisions.AUTHORITY_NARROWS:
-            return ()
-        own = (*self.permissions, *self.own_rules, *self._always_allowed)
-        return questions(own, (*run.authority, *self.permissions))
+        return () if self.current.revision < revisions.AUTHORITY_NARROWS else self.run_rules.questions
 
     @property
-    def _always_allowed(self) -> tuple[Rule, ...]:
-        return tuple(rule for rule in self.permissions if rule.tool in self.current.always)
+    def run_rules(self) -> RunRules:
+        """The same rules, by whose they are; before the first run, those that it begins with."""
+        authority, always = (self.run.authority, self.run.always) if self.run else (self.authority, ())
+        return RunRules(authority, self.permissions, self.own_rules, always)
 
     @property
     def passed_on(self) -> tuple[Rule, ...]:

@@ -242,15 +242,16 @@ def permissions_view(thread: Thread) -> PermissionsView:
     """The rules of the agent, as it was resolved last, of the thread and of the run."""
     run = thread.run
     policy = overlaid(run.resolved.permissions if run and run.resolved else None, ())
-    ancestors = run.authority if run else thread.authority
+    of_run = thread.run_rules
     scopes = (
         (RuleScope.AGENT, policy.rules),
-        (RuleScope.THREAD, thread.permissions),
-        (RuleScope.RUN, thread.own_rules),
-        (RuleScope.ANCESTOR, ancestors),
+        (RuleScope.THREAD, of_run.thread),
+        (RuleScope.RUN, of_run.own),
+        (RuleScope.ANCESTOR, of_run.ancestors),
     )
     rules = tuple(ScopedRule(rule=rule, scope=scope) for scope, rules in scopes for rule in rules)
-    return PermissionsView(default_behavior=policy.default_behavior, rules=rules)
+    always = tuple(rule.tool for rule in of_run.answers)
+    return PermissionsView(default_behavior=policy.default_behavior, rules=rules, always=always)
 
 
 def doing(thread: Thread) -> str:
