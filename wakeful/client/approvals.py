@@ -167,6 +167,7 @@ async def decide(
     *,
     is_confirmed: bool,
     tenant: str | None = None,
+    run_id: str | None = None,
 ) -> DecisionStatus | None:
     """Send decisions as one signal, and, if it is to be confirmed, wait for what becomes of them.
 
@@ -184,8 +185,8 @@ async def decide(
         check_type("a decision", each, Decision, "a Decision(…)")
     named = tuple(map(_completed, decisions))
     with rejecting_invalid():
-        batch = Decisions(decisions=named, tenant=tenant)
-    signal = named[0] if len(named) == 1 and tenant is None else batch
+        batch = Decisions(decisions=named, tenant=tenant, run_id=run_id)
+    signal = named[0] if len(named) == 1 and tenant is None and run_id is None else batch
     size = len(signal.model_dump_json().encode(errors="surrogatepass"))
     if size > SIGNAL_LIMIT:
         raise CallerError(f"the decision has {size:,} bytes, but the limit is {SIGNAL_LIMIT:,}: shorten it")
@@ -204,7 +205,7 @@ async def decide(
 def _completed(decision: Decision) -> Decision:
     """With an id, and with the channel by which it comes."""
     id, channel = decision.decision_id or uuid.uuid4().hex, decision.channel or DecisionChannel.CLIENT
-    return decision.model_copy(update={"decision_id": id, "channel": channel})
+    return decision.undated.model_copy(update={"decision_id": id, "channel": channel})
 
 
 def pending_of(view: StatusView | PendingView) -> tuple[PendingDecision, ...]:

@@ -6,7 +6,7 @@ and branch as `if run.revision >= revisions.THE_CHANGE`. Until its resolution, a
 does before cannot be pinned this way.
 """
 
-REVISION = 3
+REVISION = 4
 """The revision that new runs are pinned to."""
 
 TASK_NAMES_ARE_CONTENT = 2
@@ -48,3 +48,7 @@ Before, an agent's own rules were its own, and those of a request ended with the
 
 ENDED_TAKE_NO_MAIL = 3
 """A sub-agent that has reported its end returns mail. Before, it was woken for it, outside of its tree."""
+
+GUARDED_SIGNALS = 4
+"""A `cancel` and a `decide` signal can name the run that they are for, and a decision can have `updated_at`, which is
+ignored. Before, these fields were unknown, and the signals refused."""
