@@ -89,7 +89,8 @@ class PendingDecision(Wire):
     undecodable: Few[bool] = False
     """The reason is that this program does not have the thread's payload codec."""
     sent: Maybe[Sent] = None
-    """The decision that was sent about it, if no worker has handled that yet: do not ask for it again."""
+    """What was sent and settles it, if no worker has handled that yet: a decision about it, or a cancel or close of its
+    run. Do not ask for it."""
     is_question: Few[bool] = False
     """The tool asks for a value; else it, a rule, a gate or a hook asks whether the call may run. Only entries that
     were read from the thread say so."""
@@ -215,7 +216,7 @@ def pending_of(view: StatusView | PendingView) -> tuple[PendingDecision, ...]:
     is_read = isinstance(view, StatusView)  # a memo does not say which calls a gate has suspended
     return tuple(
         _entry(view.identity, call, call.ticket, now, cut=call.call_id in cut, is_read=is_read).model_copy(
-            update={"sent": view.decision_sent(call) if isinstance(view, StatusView) else None}
+            update={"sent": view.settled_by(call) if isinstance(view, StatusView) else None}
         )
         for call in view.calls
         if call.ticket is not None
@@ -223,7 +224,7 @@ def pending_of(view: StatusView | PendingView) -> tuple[PendingDecision, ...]:
 
 
 def not_sent(pending: Iterable[PendingDecision]) -> tuple[PendingDecision, ...]:
-    """Those for which no decision was sent that waits for a worker: a person can be asked for them."""
+    """Those that nothing settles which waits for a worker: a person can be asked for them."""
     return tuple(each for each in pending if each.sent is None)
 
 
@@ -282,11 +283,10 @@ async def _has_backlog(temporal: TemporalClient, queue: str) -> bool:
 
 
 def _with_sent(entries: tuple[PendingDecision, ...], sent: tuple[Sent, ...]) -> tuple[PendingDecision, ...]:
-    decisions = {each.target: each for each in reversed(sent) if each.target is not None}
-    return tuple(
-        entry.model_copy(update={"sent": decisions.get(entry.call_id) or decisions.get(entry.suspension_id or "")})
-        for entry in entries
-    )
+    def settling(entry: PendingDecision) -> Sent | None:
+        return next((each for each in sent if each.settles(entry.run_id, entry.call_id, entry.suspension_id)), None)
+
+    return tuple(entry.model_copy(update={"sent": settling(entry) or entry.sent}) for entry in entries)
 
 
 def _entries(
