@@ -461,3 +461,32 @@ async def test_the_memo_has_what_a_run_waits_for_until_it_is_decided(client: Cli
     await client.decide(thread_id, "1-1", "resume")
     await client.result(thread_id)
     assert names.MEMO_PENDING not in await (await client.handle(thread_id).describe()).memo()
+
+
+async def test_a_decision_that_names_a_run_is_refused_if_the_thread_has_a_newer_one(
+    client: Client, thread_id: str
+) -> None:
+    """B-611"""
+    await client.send(thread_id, "approve", agent_id="tester")
+    (first,) = await listed(client, thread_id)
+    status = await client.decide(thread_id, "1-1", "resume", run_id=first.run_id, confirm=True)
+    assert status == "applied"
+    await until_status(client, thread_id, RunStatus.DONE)
+    await client.send(thread_id, "approve again")
+    (second,) = await listed(client, thread_id, lambda found: bool(found) and found[0].run_id != first.run_id)
+    reason = f"it is for run {first.run_id!r}, but the newest run of the thread is {second.run_id!r}"
+    with pytest.raises(DecisionRefused, match=re.escape(reason)):
+        await client.decide(thread_id, second.call_id, "resume", run_id=first.run_id, confirm=True)
+    decision = Decision(target=second.call_id, action="resume")
+    assert await client.decide_many(thread_id, [decision], run_id=second.run_id, confirm=True) == "applied"
+    await client.close(thread_id)
+    await client.result(thread_id)
+
+
+async def test_a_decision_as_awaken_writes_it_is_applied(client: Client, thread_id: str) -> None:
+    await client.start("tester", "approve", thread_id=thread_id)
+    await listed(client, thread_id)
+    written = {"target": "1-1", "action": "resume", "decision_id": "d1", "updated_at": 1_719_000_000}
+    await client.handle(thread_id).signal("decide", {"decisions": [written]})
+    assert (await client.result(thread_id)).status_reason == "natural"
+    assert (await client.status(thread_id)).refusals == ()

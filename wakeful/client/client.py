@@ -589,6 +589,7 @@ class Client:
         decision_id: str | None = None,
         actor: str | None = None,
         tenant: str | None = None,
+        run_id: str | None = None,
         confirm: bool = False,
     ) -> DecisionStatus | None:
         """Answer a suspended tool call, by its id or by its suspension's.
@@ -602,6 +603,7 @@ class Client:
             always: also allow such calls on this thread from now on.
             decision_id: sending a decision with the same id again has no effect.
             tenant: yours, as for `send`: a thread of another tenant refuses the decision.
+            run_id: of the run whose call it is: the decision is refused if the thread has a newer run.
 
         Raises:
             CallerError: the result or the arguments are too large.
@@ -622,12 +624,21 @@ class Client:
                 decision_id=decision_id or uuid.uuid4().hex,
                 actor=actor,
             )
-        return await self.decide_many(thread_id, (decision,), tenant=tenant, confirm=confirm)
+        return await self.decide_many(thread_id, (decision,), tenant=tenant, run_id=run_id, confirm=confirm)
 
     async def decide_many(
-        self, thread_id: str, decisions: Sequence[Decision], *, tenant: str | None = None, confirm: bool = False
+        self,
+        thread_id: str,
+        decisions: Sequence[Decision],
+        *,
+        tenant: str | None = None,
+        run_id: str | None = None,
+        confirm: bool = False,
     ) -> DecisionStatus | None:
         """Answer several suspended calls of one thread: all of them, or none if one decision cannot be applied.
+
+        Args:
+            run_id: of the run whose calls they are, as for `decide`.
 
         Raises:
             OtherTenant: the thread belongs to another tenant, as for `send`.
@@ -635,7 +646,7 @@ class Client:
             NoAnswer: with `confirm`, when no worker has handled them in time; they are in history, and will be applied.
         """
         with client_span(SPAN_DECIDE, thread_id=thread_id):
-            return await decide(self.reader, thread_id, decisions, is_confirmed=confirm, tenant=tenant)
+            return await decide(self.reader, thread_id, decisions, is_confirmed=confirm, tenant=tenant, run_id=run_id)
 
     async def submit(
         self,
@@ -760,7 +771,7 @@ class Client:
             )
         return await change(self.reader, thread_id, request, is_confirmed=confirm)
 
-    async def cancel(self, thread_id: str, *, reason: str | None = None) -> None:
+    async def cancel(self, thread_id: str, *, reason: str | None = None, run_id: str | None = None) -> None:
         """Cancel the active run; wait for `result` to know that it has ended.
 
         If the run has ended and its tasks work on, they are cancelled: a thread that is closed is woken for it, starts
@@ -768,8 +779,12 @@ class Client:
 
         In `run` mode this is Temporal's own cancel, after which the workflow closes as Canceled. A thread in `thread`
         mode is sent the `cancel` signal, and stays open; without the thread's codec, it gets Temporal's cancel, too.
+
+        Args:
+            run_id: cancel this run alone, by the `cancel` signal in either mode: the thread refuses it if this run has
+                ended, or is not its newest. A workflow in `run` mode then closes as Completed.
         """
-        await cancel_thread(self.reader, thread_id, reason=reason)
+        await cancel_thread(self.reader, thread_id, reason=reason, run_id=run_id)
 
     async def close(self, thread_id: str, *, reason: str | None = None) -> None:
         """Cancel the active run and all tasks, if there are any, and complete the thread's workflow.

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
-from wakeful.contract.decisions import Decision, Decisions, SingleDecision
+from wakeful.contract.decisions import Decision, Decisions, NewestRun, SingleDecision
 from wakeful.contract.errors import CallerError, validation_problems
 from wakeful.contract.limits import Name, cut, depth_problem, valid_metadata, valid_name, within
 from wakeful.contract.mail import AgentMessage, Mail, ReturnedMessage, TaskEvent
@@ -234,10 +234,16 @@ def as_messages(written: str | tuple[InputMessage, ...]) -> tuple[InputMessage, 
     return written
 
 
-class CancelRequest(Written):
-    """Cancel the run of a thread."""
+class CloseRequest(Written):
+    """Cancel the run of a thread, and close the thread."""
 
     reason: Maybe[Annotated[str, AfterValidator(cut)]] = None
+
+
+class CancelRequest(CloseRequest):
+    """Cancel the run of a thread."""
+
+    run_id: NewestRun = None
 
 
 class UndeliveredRequest(Written):
@@ -343,8 +349,13 @@ def parse_decide(written: object) -> Decisions:
 
 
 def parse_cancel(written: object) -> CancelRequest:
-    """The payload of the `cancel` and `close` signals: nothing, or `{"reason": ...}`."""
+    """The payload of the `cancel` signal: nothing, or `{"reason": ..., "run_id": ...}`."""
     return _parse(CancelRequest, {} if written is None else written, example='{"reason": "no longer needed"}')
+
+
+def parse_close(written: object) -> CloseRequest:
+    """The payload of the `close` signal: nothing, or `{"reason": ...}`."""
+    return _parse(CloseRequest, {} if written is None else written, example='{"reason": "no longer needed"}')
 
 
 def parse_page(written: object) -> PageRequest:

@@ -43,6 +43,7 @@ def cancel(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="With --query, --agent or --tenant: do not ask for confirmation.")
     ] = False,
+    run: options.RunIdOption = None,
     reason: options.RecordedReasonOption = None,
     wait: Annotated[bool, typer.Option(help="Wait until the run, or the tasks of an idle thread, have ended.")] = True,
     address: options.AddressOption = None,
@@ -61,13 +62,17 @@ def cancel(
     filter = filter_of(query=query, agent_id=agent, tenant=tenant)
     if bool(thread) == bool(filter):
         raise typer.BadParameter("name a thread, or find runs with --query, --agent or --tenant", param_hint="THREAD")
+    if run is not None and thread is None:
+        raise typer.BadParameter("name the thread of the run", param_hint="--run")
     if thread is None:
         with_client(cluster, lambda client: _cancel_found(client, filter, reason=reason, wait=wait, yes=yes))
     else:
-        print(f"thread {thread}: {with_client(cluster, lambda client: _cancel(client, thread, reason, wait=wait))}")
+        print(
+            f"thread {thread}: {with_client(cluster, lambda client: _cancel(client, thread, reason, run, wait=wait))}"
+        )
 
 
-async def _cancel(client: Client, thread: str, reason: str | None, *, wait: bool) -> str:
+async def _cancel(client: Client, thread: str, reason: str | None, run: str | None, *, wait: bool) -> str:
     from wakeful.cli.terminal.outage_notice import OutageNotice, warn
     from wakeful.cli.terminal.result_lines import stopped_lines
     from wakeful.client.cancel import cancel_and_wait, cancel_thread, is_background_tool
@@ -77,11 +82,11 @@ async def _cancel(client: Client, thread: str, reason: str | None, *, wait: bool
     try:
         if wait and not await is_background_tool(client.temporal, thread):
             async with OutageNotice(client, thread, warn) as notice:
-                stopped = await cancel_and_wait(client, thread, reason=reason, on_trouble=notice.on_trouble)
+                stopped = await cancel_and_wait(client, thread, reason=reason, run_id=run, on_trouble=notice.on_trouble)
             return "\n".join(stopped_lines(stopped))
     except CannotDecode:
         pass
-    is_decoded = await cancel_thread(client.reader, thread, reason=reason)
+    is_decoded = await cancel_thread(client.reader, thread, reason=reason, run_id=run)
     if wait:
         await wait_until_ended(client.temporal, [thread], on_progress=_Progress("of 1 run ended"))
     return f"{'cancelled' if wait else 'cancel sent'}{'' if is_decoded else UNDECODED}"

@@ -158,6 +158,8 @@ class BudgetGranted:
 class DecisionsReceived:
     decisions: tuple[Decision, ...]
     tenant: str | None = None
+    run_id: str | None = None
+    """The only run that they are for."""
 
 
 @dataclass(frozen=True)
@@ -241,6 +243,8 @@ class CancelRequested:
 
     reason: str | None = None
     close: bool = False
+    run_id: str | None = None
+    """Of a cancel: the only run that it is for."""
 
 
 @dataclass(frozen=True)

@@ -60,3 +60,7 @@ the model activated could allow what the request asked about."""
 TOOL_FILES_ARE_REPORTED = 4
 """A run's result refers to the files that its tools returned, and a sub-agent reports them to its parent. Before, they
 stayed in the conversation."""
+
+GUARDED_SIGNALS = 4
+"""A `cancel` and a `decide` signal can name the run that they are for, and a decision can have `updated_at`, which is
+ignored. Before, these fields were unknown, and the signals refused."""

@@ -68,7 +68,7 @@ from wakeful.loop.machine.transitions import STAGES, check_stage
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.fork_points import ForkPoint
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
-from wakeful.permissions.authority import handing_on, narrowing, policy_rules, questions
+from wakeful.permissions.authority import RunRules, handing_on, narrowing, policy_rules
 from wakeful.permissions.rules import merged
 
 REMEMBERED_SUSPENSIONS = 2000
@@ -494,10 +494,7 @@ class Thread:
         run = self.current
         if run.revision < revisions.AUTHORITY_NARROWS:
             return merged((*self.permissions, *run.permissions))
-        own = self.own_rules
-        if run.revision >= revisions.HOOKS_ANSWER_NO_REQUEST:
-            own = (*own, *narrowing(self.requested_rules))
-        return merged((*run.authority, *self.permissions, *own, *self._always_allowed))
+        return merged(self.run_rules.ordered)
 
     @property
     def inherited_rules(self) -> tuple[Rule, ...]:
@@ -520,19 +517,16 @@ class Thread:
     @property
     def questions(self) -> tuple[tuple[Rule, ...], ...]:
         """What the request and the ancestors ask about, whatever else allows it, except a decision with `always`."""
-        run = self.current
-        if run.revision < revisions.AUTHORITY_NARROWS:
-            return ()
-        own = [self.own_rules]
-        if run.revision >= revisions.HOOKS_ANSWER_NO_REQUEST:
-            asked = [rule for rule in self.own_rules if rule.behavior is Behavior.ASK]
-            own = [self.requested_rules, *([] if set(asked) <= set(run.requested) else own)]
-        groups = [(*self.permissions, *rules, *self._always_allowed) for rules in own]
-        return questions(*groups, (*run.authority, *self.permissions))
+        return () if self.current.revision < revisions.AUTHORITY_NARROWS else self.run_rules.questions
 
     @property
-    def _always_allowed(self) -> tuple[Rule, ...]:
-        return tuple(rule for rule in self.permissions if rule.tool in self.current.always)
+    def run_rules(self) -> RunRules:
+        """The same rules, by whose they are; before the first run, those that it begins with."""
+        own, requested = self.own_rules, self.requested_rules
+        if self.run is not None and self.run.revision < revisions.HOOKS_ANSWER_NO_REQUEST:
+            requested = own
+        added = tuple(rule for rule in own if rule not in requested)
+        return RunRules(self.inherited_rules, self.permissions, requested, added, self.run.always if self.run else ())
 
     @property
     def binding(self) -> tuple[Rule, ...]:

@@ -254,14 +254,17 @@ def permissions_view(thread: Thread) -> PermissionsView:
     """The rules of the agent, as it was resolved last, of the thread and of the run."""
     run = thread.run
     policy = overlaid(run.resolved.permissions if run and run.resolved else None, ())
+    of_run = thread.run_rules
     scopes = (
         (RuleScope.AGENT, policy.rules),
-        (RuleScope.THREAD, thread.permissions),
-        (RuleScope.RUN, thread.own_rules),
-        (RuleScope.ANCESTOR, thread.inherited_rules),
+        (RuleScope.THREAD, of_run.thread),
+        (RuleScope.RUN, of_run.requested),
+        (RuleScope.HOOK, of_run.added),
+        (RuleScope.ANCESTOR, of_run.ancestors),
     )
     rules = tuple(ScopedRule(rule=rule, scope=scope) for scope, rules in scopes for rule in rules)
-    return PermissionsView(default_behavior=policy.default_behavior, rules=rules)
+    always = tuple(rule.tool for rule in of_run.answers)
+    return PermissionsView(default_behavior=policy.default_behavior, rules=rules, always=always)
 
 
 def doing(thread: Thread) -> str:
