@@ -113,7 +113,7 @@ def unpack(packed: dict[str, Any]) -> ThreadSnapshot:
     """
     if (found := packed["format"]) > FORMAT:
         raise NewerRelease("format", found, FORMAT)
-    snapshot = _SNAPSHOT.validate_python(_with_settings(packed) | {"events": ()})
+    snapshot = _SNAPSHOT.validate_python(_in_this_format(packed) | {"events": ()})
     run = snapshot.thread.run
     if run is not None and run.revision > REVISION:
         raise NewerRelease("revision", run.revision, REVISION)
@@ -125,13 +125,14 @@ def unpack(packed: dict[str, Any]) -> ThreadSnapshot:
     return replace(snapshot, thread=thread, events=_expanded(_EVENTS, packed["events"]))
 
 
-def _with_settings(packed: dict[str, Any]) -> dict[str, Any]:
-    """The snapshot with the settings of its run as one value, which are fields of the run in the first four formats."""
-    run = packed["thread"]["run"]
-    if run is None or "settings" in run:
-        return packed
-    settings = {"overrides": run["overrides"], "live": run.get("is_live", False)}
-    return packed | {"thread": packed["thread"] | {"run": run | {"settings": settings}}}
+def _in_this_format(packed: dict[str, Any]) -> dict[str, Any]:
+    """The snapshot with what the first four formats lack: a run's settings as one value, and that users are unknown."""
+    thread = {"users": {"more": True}} | packed["thread"]
+    run = thread["run"]
+    if run is not None and "settings" not in run:
+        settings = {"overrides": run["overrides"], "live": run.get("is_live", False)}
+        thread["run"] = run | {"settings": settings}
+    return packed | {"thread": thread}
 
 
 def _compressed(kind: TypeAdapter[R], value: R) -> str:
