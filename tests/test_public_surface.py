@@ -112,6 +112,7 @@ EXPORTS = [
     "OpenAIResponses",
     "OtherTenant",
     "OutputMismatch",
+    "OwnedThreads",
     "PendingDecision",
     "PermissionPolicy",
     "PermissionsView",
