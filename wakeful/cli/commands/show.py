@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +30,8 @@ def show(
     any. `fork`, `rewind` and `--at` take the step numbers that are printed here. With --json, a message also has the
     user for whom the run acts that read it.
     """
+    from pydantic_core import to_json
+
     from wakeful.cli.session import with_client
     from wakeful.cli.terminal.colours import colours_of
     from wakeful.cli.terminal.render import message_lines, state_lines
@@ -46,7 +47,7 @@ def show(
             users = await _users(client, thread)
             for message in messages:
                 user = {"user": users[message.id]} if message.id in users else {}
-                print(json.dumps(message.model_dump(mode="json") | user, ensure_ascii=False, separators=(",", ":")))
+                print(to_json(message.model_dump(mode="json") | user).decode())
             return
         for index, message in enumerate(messages):
             print("\n".join(message_lines(message, mark=marks.get(index, ""))))
