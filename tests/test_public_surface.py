@@ -113,6 +113,7 @@ EXPORTS = [
     "OpenAIResponses",
     "OtherTenant",
     "OutputMismatch",
+    "OwnedThreads",
     "PendingDecision",
     "PermissionPolicy",
     "PermissionsView",

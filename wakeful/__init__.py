@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from wakeful.client.changes import Changed
     from wakeful.client.client import Client
     from wakeful.client.deletion.delete import DeleteReceipt
+    from wakeful.client.deletion.owned import OwnedThreads
     from wakeful.client.diagnosis.causes import Diagnosis
     from wakeful.client.thread_runs import DecisionRecord, ThreadRun
     from wakeful.client.threads import ThreadSummary
@@ -281,6 +282,7 @@ __all__ = [
     "OpenAIResponses",
     "OtherTenant",
     "OutputMismatch",
+    "OwnedThreads",
     "PendingDecision",
     "PermissionPolicy",
     "PermissionsView",
@@ -434,6 +436,7 @@ _EXPORTS = {
     "wakeful.client.changes": "Changed",
     "wakeful.client.client": "Client",
     "wakeful.client.deletion.delete": "DeleteReceipt",
+    "wakeful.client.deletion.owned": "OwnedThreads",
     "wakeful.client.diagnosis.causes": "Diagnosis",
     "wakeful.client.thread_runs": "DecisionRecord ThreadRun",
     "wakeful.client.threads": "ThreadSummary",

@@ -136,8 +136,8 @@ class RestoreActivity:
 
     async def _with_authority(self, thread_id: str, past: _Past, run_id: str) -> _Past:
         """A sub-agent that an older release has archived, with what its ancestors deny or ask: its request says it."""
-        identity = past.carryover.identity
-        if identity is None or not identity.path or past.carryover.authority:
+        identity, is_older = past.carryover.identity, past.carryover.users is None
+        if identity is None or not identity.path or not is_older:
             return past
 
         async def read(execution: ExecutionRef) -> ExecutionStart:

@@ -147,7 +147,7 @@ async def test_the_attribute_costs_no_event_of_its_own(usual_client: Client, thr
         if event.event_type == EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES
     ]
     assert upserts == [
-        ["WakefulAgent", "WakefulStatus"],
+        ["WakefulAgent", "WakefulStatus", "WakefulUsers"],
         ["WakefulPending", "WakefulStatus"],
         ["WakefulPending", "WakefulStatus"],
         ["WakefulOutcome", "WakefulReason", "WakefulStatus"],
@@ -368,7 +368,7 @@ async def test_a_refused_search_attribute_is_named_in_the_log_and_the_others_are
     await register(namespace, **ours)
     found = await ensure_search_attributes(namespace)
     keywords = [name for name, kind in SEARCH_ATTRIBUTES.items() if kind == KEYWORD]
-    assert found == tuple(sorted([*keywords[:3], "WakefulPending"]))
+    assert found == tuple(sorted([*keywords[:3], "WakefulPending", "WakefulUsers"]))
     refused = [record.args[0] for record in caplog.records if isinstance(record.args, tuple) and record.args]
     assert refused == sorted(keywords[3:])
 
@@ -386,7 +386,7 @@ async def test_an_inbox_lists_runs_whose_namespace_lacks_the_attribute_of_pendin
         (entry,) = await listed(client, None, lambda found: bool(found) and found[0].unknown is None)
         assert (entry.ticket, entry.message) == (f"{thread_id}/1-1", "May I launch?")
         described = await client.handle(thread_id).describe()
-        assert sorted(described.search_attributes) == ["BuildIds", "WakefulAgent", "WakefulStatus"]
+        assert sorted(described.search_attributes) == ["BuildIds", "WakefulAgent", "WakefulStatus", "WakefulUsers"]
         await client.decide(thread_id, entry.call_id, "resume")
         assert (await client.result(thread_id)).status_reason == "natural"
 

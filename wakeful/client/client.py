@@ -32,6 +32,7 @@ from wakeful.client.changes import Changed, change, read_queued
 from wakeful.client.confirming import DecisionStatus, confirm_message
 from wakeful.client.decisions import DecisionFilter, read_decisions
 from wakeful.client.deletion.delete import DeleteReceipt, delete_thread
+from wakeful.client.deletion.owned import OwnedFilter, OwnedThreads, find_owned
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.reader import why
 from wakeful.client.files import find_files
@@ -478,7 +479,8 @@ class Client:
         Args:
             status: of the newest run: `created`, `running`, `waiting` or `done`.
             outcome: how the newest run ended: `natural`, `stopped`, `blocked`, `error` or `cancelled`.
-            user: the user for whom the newest run acts.
+            user: who has written to the thread, or for whom its newest run acts. Lists show at most 50 users of a
+                thread; `threads_of` also finds threads that more have written to.
             started_after: of its newest execution: a time, or how long ago.
             subagents: also list the threads of sub-agents.
             query: any other condition, as a Temporal list filter; such as on search attributes of your own.
@@ -851,6 +853,24 @@ class Client:
             CallerError: the thread is a sub-agent of a thread that exists: delete that one.
         """
         return await delete_thread(self.temporal, thread_id, profiles=profiles)
+
+    async def threads_of(
+        self, *, tenant: str | None = None, user: str | None = None, query: str | None = None
+    ) -> OwnedThreads:
+        """The threads of a tenant, or those to which a user has written, to delete them; nothing is deleted.
+
+        It finds them by search attributes, and reads those that lists do not say enough of: that takes time in a
+        namespace without Wakeful's search attributes, and for threads of releases that did not show users. What no
+        worker has handled yet is not found.
+
+        Args:
+            tenant: with `user`, only this tenant's threads: users of several tenants may have one name.
+            query: only threads that this Temporal list filter finds, too.
+
+        Raises:
+            CallerError: neither a tenant nor a user is given, or Temporal does not understand `query`.
+        """
+        return await find_owned(self.reader, OwnedFilter(tenant, user, query))
 
     def handle(self, thread_id: str, *, run_id: str | None = None) -> Handle:
         """The thread's workflow, for everything that Temporal's own client can do with it."""

@@ -19,6 +19,7 @@ from wakeful.contract.segments import SegmentRef
 from wakeful.contract.settings import Caller, RunSettings
 from wakeful.contract.tasks import MailStarter, Task, TaskStarter
 from wakeful.contract.tools import ToolDescriptor
+from wakeful.contract.users import Users
 
 UNDELIVERED_BYTES = 300_000
 """Of all undelivered messages together."""
@@ -122,6 +123,8 @@ class Carryover(Wire):
     """Where the older part of the conversation and of the events is archived."""
     agents: Few[int] = 0
     """How many agents the tree of the last run has started: a run that no person asks for continues the count."""
+    users: Maybe[Users] = None
+    """Who has written to the thread; absent if a release wrote this that did not record it."""
 
     def for_fork(self) -> "Carryover":
         """What a fork inherits: tasks, mail, parent and outcomes are the thread's own."""
@@ -137,6 +140,7 @@ class Carryover(Wire):
             frontend_tools=self.frontend_tools,
             context=self.context,
             tenant=self.tenant,
+            users=self.users,
         )
 
     def fitting(self) -> "Carryover":

@@ -157,6 +157,10 @@ class StatusView(Wire):
     """Why the run may start no more sub-agents: which limit is reached, and where it is set."""
     idle_rules: Few[tuple[str, ...]] = ()
     """Permission rules of its agent that match no tool of the run: they guard nothing."""
+    users: Few[tuple[str, ...]] = ()
+    """The users who have written to the thread, at most 50, in the order in which they wrote first."""
+    more_users: Few[bool] = False
+    """There were others, or a release ran the thread before that did not record them; `client.runs` has their runs."""
     unhandled_since: Maybe[int] = None
     """Since when a workflow task has been waiting for a worker, in milliseconds since 1970: what arrived since then is
     not in this status. No query answers it; `client.status` reads it from Temporal."""

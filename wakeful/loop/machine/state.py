@@ -42,6 +42,7 @@ from wakeful.contract.stopping import Timeout
 from wakeful.contract.subagents import BudgetRequest, SubagentContext
 from wakeful.contract.tasks import Task, TaskStarter
 from wakeful.contract.tools import ToolDescriptor
+from wakeful.contract.users import Users
 from wakeful.loop.calls.batch import Batch
 from wakeful.loop.machine import revisions
 from wakeful.loop.machine.commands import Command
@@ -383,6 +384,8 @@ class Thread:
     """Of a thread that was woken: how many agents the tree of its last run had started."""
     expire_after: float | None = None
     """Seconds that the thread may be idle, if its request says so; else its agent says it."""
+    users: Users = Users()
+    """Who has written to the thread, also what was rolled back or withdrawn since: its history has that."""
     own_priority: Priority | None = None
     """What the request says of `priority`."""
     active_agent: str | None = None
@@ -589,6 +592,7 @@ class Thread:
             compaction=self.context.compaction,
             frontend_tools=self.frontend_tools,
             context=self.context.by_agent,
+            users=self.users,
         )
 
     @property

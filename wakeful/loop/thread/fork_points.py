@@ -14,6 +14,7 @@ from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolDescriptor
+from wakeful.contract.users import Users
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.transcript import TranscriptPosition
 
@@ -38,6 +39,7 @@ class ForkPoint:
     compaction: Compaction | None
     frontend_tools: tuple[ToolDescriptor, ...]
     context: tuple[AgentContext, ...]
+    users: Users
 
     @property
     def carryover(self) -> Carryover:
@@ -59,4 +61,5 @@ class ForkPoint:
             compaction=self.compaction,
             frontend_tools=self.frontend_tools,
             context=self.context,
+            users=self.users,
         ).fitting()

@@ -1,6 +1,7 @@
 """Messages that clients submit: start a run with them, queue them, steer with them, or interrupt the run for them."""
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from itertools import takewhile
 from typing import assert_never
 
@@ -17,6 +18,7 @@ from wakeful.contract.outcomes import OutcomeStatus, remembered_id
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import NO_USAGE, Adapter, OnBusy, Origin, RunMode, ThreadMode
 from wakeful.contract.settings import RunSettings, part_of
+from wakeful.contract.users import Users
 from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.events import run_start
 from wakeful.loop.machine.facts import MessagesSubmitted, Submitted
@@ -131,10 +133,15 @@ def accept_submitted(thread: Thread, messages: tuple[Submitted, ...], on_busy: O
     if not _is_idle(thread) and (problem := no_room_for(thread, new)) is not None:
         return refuse_messages(thread, sent, problem, now=now)
     status = OutcomeStatus.STEERING if on_busy is OnBusy.STEER else OutcomeStatus.QUEUED
-    thread = record_messages(count_repeats(thread, sent), new, status)
+    thread = _knowing_users(record_messages(count_repeats(thread, sent), new, status), new)
     return Advance(thread, events=tuple(MessageReceived(message=submitted.message) for submitted in new)).then(
         _queue, tuple(new), on_busy
     )
+
+
+def _knowing_users(thread: Thread, new: Iterable[Submitted]) -> Thread:
+    """The thread with those who sent it these messages among its users."""
+    return replace(thread, users=reduce(Users.adding, (submitted.user for submitted in new), thread.users))
 
 
 def _settings_of_a_run(messages: Iterable[Submitted]) -> list[str]:

@@ -93,6 +93,8 @@ def status_view(thread: Thread) -> StatusView:
         metadata=dict(run.metadata) if run else {},
         no_more_agents=tree.refusal(thread),
         idle_rules=idle_rules(run.resolved.idle_rules, thread.offered_frontend_tools) if run and run.resolved else (),
+        users=thread.users.names,
+        more_users=thread.users.more,
     )
 
 
@@ -222,6 +224,7 @@ def carryover(thread: Thread) -> Carryover:
         priority=thread.own_priority,
         tenant=thread.identity.tenant,
         agents=thread.run.budget.agents.started if thread.run else thread.inherited_agents,
+        users=thread.users,
     ).fitting()
 
 
