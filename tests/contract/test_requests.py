@@ -361,6 +361,12 @@ def test_the_name_of_a_tenant_or_a_user_is_short_and_printable(field: str, name:
         parse({**written, field: "Müller & Söhne"})
 
 
+def test_a_name_that_no_search_attribute_can_hold_is_refused() -> None:
+    with pytest.raises(CallerError, match="user: it must have at most 1,500 bytes as ASCII JSON"):
+        parse_submission({"input": "hi", "user": "😀" * 200})
+    parse_submission({"input": "hi", "user": "漢" * 200})
+
+
 @pytest.mark.parametrize(
     ("metadata", "problem"),
     [

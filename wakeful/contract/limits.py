@@ -35,6 +35,9 @@ REASON_LENGTH = 1_000
 NAME_LENGTH = 200
 """Characters of a name that a client chooses and the thread keeps."""
 
+NAME_BYTES = 1_500
+"""Of a tenant's or a user's name as a search attribute: Temporal terminates a workflow that sets one of over 2,048."""
+
 METADATA_BYTES = 8_000
 """Bytes of a message's metadata, which waits with the message and belongs to the run that it begins."""
 
@@ -72,6 +75,8 @@ def valid_name(name: str) -> str:
     """A validator: the name of a tenant or a user. Lists, queries and search attributes show it as it is."""
     if not 0 < len(name) <= NAME_LENGTH or not name.isprintable() or name != name.strip():
         raise ValueError(f"it must have 1 to {NAME_LENGTH} printable characters, and no space at its ends")
+    if len(json.dumps(name)) > NAME_BYTES:
+        raise ValueError(f"it must have at most {NAME_BYTES:,} bytes as ASCII JSON, where an emoji has twelve")
     return name
 
 
