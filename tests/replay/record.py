@@ -284,6 +284,23 @@ async def tenants(client: Client, thread: str) -> None:
     await client.close(thread)
 
 
+async def signals_for_one_run(client: Client, thread: str) -> None:
+    """A decision and a cancel that name a run which is not the newest one, and then the newest."""
+    await client.start("tester", "approve", thread_id=thread, mode=ThreadMode.THREAD)
+    view = await until_status(client, thread, RunStatus.WAITING)
+    call_id, run_id = view.pending[0].pending.id, view.identity.run_id
+    await client.decide(thread, call_id, "resume", run_id="r0", decision_id="d1")
+    await client.handle(thread).signal(names.SIGNAL_CANCEL, {"run_id": "r0"})
+    await until(client, thread, lambda view: len(view.refusals) == 2)
+    await client.decide(thread, call_id, "resume", run_id=run_id, decision_id="d2", confirm=True)
+    await until_runs(client, thread, 1)
+    await client.send(thread, "approve", message_id="m2", user="bob")
+    view = await until_status(client, thread, RunStatus.WAITING)
+    await client.handle(thread).signal(names.SIGNAL_CANCEL, {"run_id": view.identity.run_id, "reason": "too late"})
+    await until_runs(client, thread, 2)
+    await client.close(thread)
+
+
 async def local_tools(client: Client, thread: str) -> None:
     await client.start("parallel", "glance", thread_id=thread)
 
@@ -480,6 +497,28 @@ async def woken_by_a_task(client: Client, thread: str) -> None:
     await client.close(thread)
 
 
+async def mail_begins_a_run(client: Client, thread: str) -> None:
+    """A run with rules and a budget has ended when its background agent writes to the thread."""
+    late = plan([("work", {"what": "late", "seconds": 1.0})], [send({"relation": "parent"}, "seen")])
+    bound: dict[str, Any] = {"permissions": [Rule(tool="sign", behavior="deny")], "budget": Budget(turns=9)}
+    request = written(plan([spawn(late)]))
+    await client.start("limited", request, thread_id=thread, mode=ThreadMode.THREAD, user="ann", **bound)
+    await until(client, thread, lambda view: view.runs > 1 and view.status is RunStatus.DONE and not view.children)
+    await client.close(thread)
+
+
+async def rules_lifted(client: Client, thread: str) -> str:
+    """The child's side: an operator lifts what its parent's request denies and asks, while its call is suspended."""
+    signing = plan([("sign", {"what": "it"})], [("work", {"what": "more"})], say="signed")
+    rules = [Rule(tool="work", behavior="deny"), Rule(tool="hold", behavior="ask")]
+    await client.start("node", written(plan([delegate(signing)])), thread_id=thread, permissions=rules)
+    pending = await until_pending(client, thread)
+    lifting = {"inherited": True, "actor": "ann", "reason": "she has called", "request_id": "v1"}
+    await client.handle(pending.thread_id).signal(names.SIGNAL_REVOKE, {"tools": ["work", "dig"], **lifting})
+    await client.decide(pending.thread_id, pending.call_id, "resume", decision_id="d1")
+    return pending.thread_id
+
+
 async def continue_as_new_with_children(client: Client, thread: str) -> None:
     """Children outlive the execution that started them."""
     children = [spawn(plan([("work", {"what": f"w{n}", "seconds": 2.0})])) for n in range(3)]
@@ -658,6 +697,7 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             messages_interrupt_and_roll_back,
             local_tools,
             tenants,
+            signals_for_one_run,
             woken_by_a_message,
             continue_as_new,
             fork,
@@ -695,6 +735,8 @@ GROUPS: tuple[tuple[Registry, tuple[Story, ...]], ...] = (
             agents_requested,
             time_spent,
             woken_by_a_task,
+            mail_begins_a_run,
+            rules_lifted,
             continue_as_new_with_children,
         ),
     ),
