@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wakeful.contract.errors import ConfigurationError
+from wakeful.contract.json_values import ValueCount
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,6 +28,14 @@ BODY_BYTES = 4 * 1024 * 1024
 
 BODY_SECONDS = 30.0
 """How long a body may take to arrive."""
+
+BODY_VALUES = 10_000
+"""The values that the JSON of a body may have: what checks an A2A request takes up to 0.1 ms for each, however short,
+and answers no other request meanwhile."""
+
+REST_BYTES = 4 * BODY_BYTES
+REST_SECONDS = 2.0
+"""How much is read of the body of a request that is refused, and for how long."""
 
 STALLED_MILLISECONDS = 60_000
 """How long a client may leave what the server has sent unread. Then the kernel closes the connection."""
@@ -52,8 +61,17 @@ async def serve_app(app: "ASGIApp", listening: socket.socket, *, until: asyncio.
     """Serve until the event is set."""
     import uvicorn
 
+    from wakeful.http_connections import BoundedConnection
+
     # h11 bounds the headers of a request; uvicorn's other parser, which it prefers if it is installed, does not.
-    config = uvicorn.Config(app, http="h11", log_config=None, access_log=False, timeout_graceful_shutdown=GRACE_SECONDS)
+    config = uvicorn.Config(
+        app,
+        http=BoundedConnection,
+        ws="none",  # a connection that is upgraded is none of those that are bounded
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
     server = uvicorn.Server(config)
 
     async def stop() -> None:
@@ -93,15 +111,39 @@ class Refusal:
 _STATUSES = {401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED"}
 
 
-async def refuse(send: "Send", refusal: Refusal) -> None:
-    """Answer a request with a refusal, as JSON, and close its connection: its body may not have been read."""
+async def refuse(send: "Send", refusal: Refusal, *, unread: "Receive | None") -> None:
+    """Answer a request with a refusal, as JSON, and close its connection.
+
+    Args:
+        unread: reads the rest of the request's body, if there is any: a client that still sends it may else see its
+            connection reset, and not the answer.
+    """
     status = _STATUSES.get(refusal.status, "INVALID_ARGUMENT")
     error = {"code": refusal.status, "status": status, "message": refusal.message}
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    body = json.dumps({"error": error}).encode()
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
     if refusal.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": json.dumps({"error": error}).encode()})
+    await send({"type": "http.response.body", "body": body, "more_body": unread is not None})
+    if unread is not None:
+        await _drop_rest(unread)
+        await send({"type": "http.response.body"})
+
+
+async def _drop_rest(receive: "Receive") -> None:
+    left = REST_BYTES
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(REST_SECONDS):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body", False):  # it is whole, or the client has gone
+                    return
 
 
 class BoundedBodies:
@@ -109,21 +151,33 @@ class BoundedBodies:
 
     Args:
         limit: the bytes that a body may have.
+        values: the values that its JSON may have.
         seconds: how long it may take to arrive.
     """
 
-    def __init__(self, app: "ASGIApp", *, limit: int = BODY_BYTES, seconds: float = BODY_SECONDS) -> None:
+    def __init__(
+        self, app: "ASGIApp", *, limit: int = BODY_BYTES, values: int = BODY_VALUES, seconds: float = BODY_SECONDS
+    ) -> None:
         self._app = app
         self._limit = limit
+        self._values = values
         self._seconds = seconds
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        read = await self._read(scope, receive)
+        is_whole = False
+
+        async def receive_chunk() -> "Message":
+            nonlocal is_whole
+            message = await receive()
+            is_whole = not message.get("more_body", False)
+            return message
+
+        read = await self._read(scope, receive_chunk)
         if isinstance(read, Refusal):
-            await refuse(send, read)
+            await refuse(send, read, unread=None if is_whole else receive)
             return
         messages = [read]
 
@@ -136,16 +190,18 @@ class BoundedBodies:
         """The whole body as one message, that the client has disconnected, or why the request is refused."""
         if any(name == b"content-length" and self._is_too_long(value) for name, value in scope["headers"]):
             return self._too_large
-        body = bytearray()
+        body, counted = bytearray(), ValueCount()
         try:
             async with asyncio.timeout(self._seconds):
                 while True:
                     message = await receive()
                     if message["type"] != "http.request":
                         return message
-                    body += message.get("body", b"")
+                    body += (chunk := message.get("body", b""))
                     if len(body) > self._limit:
                         return self._too_large
+                    if counted.add(chunk) > self._values:
+                        return Refusal(413, f"the body of the request has more than {self._values:,} JSON values")
                     if not message.get("more_body", False):
                         return {"type": "http.request", "body": bytes(body), "more_body": False}
         except TimeoutError:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import httpx
 
+from wakeful.contract.json_values import ValueCount
 from wakeful.contract.limits import MESSAGE_BYTES
 
 IDENTITY = {"Accept-Encoding": "identity"}
@@ -36,16 +37,19 @@ async def up_to(limit: int, chunks: AsyncIterator[bytes]) -> bytes:
     return bytes(content[:limit])
 
 
-async def bounded(chunks: AsyncIterator[bytes], *, message: int, is_stream: bool) -> AsyncIterator[bytes]:
+async def bounded(
+    chunks: AsyncIterator[bytes], *, message: int, is_stream: bool, values: int | None = None
+) -> AsyncIterator[bytes]:
     """The chunks of an answer, until one message exceeds its limit.
 
     Args:
         message: bytes of an event or a line of a stream; of another answer, its bytes as a whole.
+        values: values of the JSON of the same, if they are limited.
 
     Raises:
         TooLong: it does.
     """
-    size, before = 0, b""
+    size, before, counted = 0, b"", ValueCount()
     async for chunk in chunks:
         # An event ends with an empty line, which two chunks may share.
         seen = before + chunk
@@ -54,6 +58,12 @@ async def bounded(chunks: AsyncIterator[bytes], *, message: int, is_stream: bool
         before = seen[-3:]
         if size > message:
             raise TooLong(f"{'one event' if is_stream else 'it'} has more than {message:,} bytes")
+        if values is not None:
+            if counted.add(chunk) > values:  # with those of other events in the same chunk
+                raise TooLong(f"{'one event' if is_stream else 'it'} has more than {values:,} JSON values")
+            if last >= 0:
+                counted = ValueCount()
+                counted.add(seen[last:])
         yield chunk
 
 
@@ -73,16 +83,26 @@ class BoundedBody:
 
     Args:
         failure: the error of the HTTP library that says so.
+        values: how many values the JSON of a message may have, if they are limited.
     """
 
-    def __init__(self, inner: ByteStream, headers: Mapping[str, str], failure: Callable[[str], Exception]) -> None:
+    def __init__(
+        self,
+        inner: ByteStream,
+        headers: Mapping[str, str],
+        failure: Callable[[str], Exception],
+        *,
+        values: int | None = None,
+    ) -> None:
+        self._values = values
         self._inner = inner
         self._is_stream = headers.get("content-type", "").lower().startswith("text/event-stream")
         self._failure = failure
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
-            async for chunk in bounded(aiter(self._inner), message=MESSAGE_BYTES, is_stream=self._is_stream):
+            chunks = aiter(self._inner)
+            async for chunk in bounded(chunks, message=MESSAGE_BYTES, is_stream=self._is_stream, values=self._values):
                 yield chunk
         except TooLong as error:
             raise self._failure(f"the answer is not read further: {error}") from None
@@ -95,7 +115,7 @@ class _Body(BoundedBody, httpx.AsyncByteStream):
     pass
 
 
-async def bound_response(response: httpx.Response) -> None:
+async def bound_response(response: httpx.Response, *, values: int | None = None) -> None:
     """Bound what is read of a response: a hook of an `httpx` client."""
 
     def failure(message: str) -> Exception:
@@ -106,4 +126,4 @@ async def bound_response(response: httpx.Response) -> None:
     except TooLong as error:
         raise failure(f"the answer is not read: {error}") from None
     assert isinstance(response.stream, httpx.AsyncByteStream)
-    response.stream = _Body(response.stream, response.headers, failure)
+    response.stream = _Body(response.stream, response.headers, failure, values=values)

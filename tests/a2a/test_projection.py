@@ -88,8 +88,9 @@ class Told:
         return task.status.message.parts[0].text if task.status.message.parts else ""
 
 
-def received(id: str = "m1") -> MessageReceived:
-    return MessageReceived(message=Message(id=id, role=Role.USER, content=(TextBlock(text="hi"),)))
+def received(id: str = "m1", adapter: Adapter | None = Adapter.A2A) -> MessageReceived:
+    message = Message(id=id, role=Role.USER, content=(TextBlock(text="hi"),))
+    return MessageReceived(message=message, adapter=adapter)
 
 
 def start(*message_ids: str, run_id: str = "r1", adapter: Adapter = Adapter.A2A, thread_id: str = "t") -> RunStart:
@@ -213,9 +214,29 @@ def test_a_message_that_is_withdrawn_or_read_by_the_run_under_way_has_a_task() -
     assert [message.message_id for message in first.history] == ["m1", "m3"]
 
 
+def test_a_message_of_the_application_is_no_task_and_not_in_the_history_of_one() -> None:
+    told = Told()
+    told.tell(received(), start("m1"), step(), received("m2", None), received("m3", None), received("m4", None))
+    told.tell(MessagesRead(message_ids=("m2",)), MessagesWithdrawn(message_ids=("m3",)))
+    assert list(refs_of(told.tree)) == [REF]
+    assert [task_of(told.tree, TaskRef("t", id)) for id in ("m2", "m3", "m4")] == [None] * 3
+    first = task_of(told.tree, REF)
+    assert first is not None
+    assert [message.message_id for message in first.history] == ["m1"]
+
+
+def test_of_events_that_do_not_say_how_messages_came_the_run_says_it_of_the_one_that_began_it() -> None:
+    told = Told()
+    told.tell(received(adapter=None), received("m2", None), start("mail", "m1", "m2"))
+    assert list(refs_of(told.tree)) == [REF]
+    first = task_of(told.tree, REF)
+    assert first is not None
+    assert [message.message_id for message in first.history] == ["m1"]
+
+
 def test_a_run_that_did_not_come_over_a2a_is_no_task() -> None:
     told = Told()
-    told.tell(received(), start("m1", adapter=Adapter.INTERNAL), step())
+    told.tell(received(), received("m2", None), start("m2", "m1", adapter=Adapter.INTERNAL), step())
     assert (task_of(told.tree, REF), list(refs_of(told.tree))) == (None, [])
 
 

@@ -32,6 +32,7 @@ from wakeful.a2a.parts import data_of, data_part
 from wakeful.a2a.task_ids import task_id, thread_of
 from wakeful.client.client import Client
 from wakeful.client.wake import describe
+from wakeful.contract import names
 from wakeful.contract.runs import Adapter, RunStatus
 
 WORKING, COMPLETED = TaskState.TASK_STATE_WORKING, TaskState.TASK_STATE_COMPLETED
@@ -239,6 +240,28 @@ async def test_a_message_that_waits_for_its_run_is_a_task_that_can_be_withdrawn(
         assert (await caller.official.cancel_task(CancelTaskRequest(id=asked.id))).status.state == CANCELED
 
 
+async def test_what_the_application_sends_to_a_context_is_not_shown_and_cannot_be_withdrawn(
+    url: str, client: Client, thread_id: str
+) -> None:
+    async with calling(url, thread_id) as caller:
+        asked = await caller.task(caller.request("approve"))
+        waiting = await caller.task(caller.request("later", at_once=True))
+        await client.send(own(thread_id), "only for staff", message_id="staff", confirm=True)
+        listed = await caller.official.list_tasks(ListTasksRequest(context_id=thread_id))
+        assert {task.id for task in listed.tasks} == {asked.id, waiting.id}
+        of_staff = task_id(own(thread_id), "staff")
+        with pytest.raises(TaskNotFoundError):
+            await caller.get(of_staff)
+        with pytest.raises(TaskNotFoundError):
+            await caller.official.cancel_task(CancelTaskRequest(id=of_staff))
+        # A client that uses the same message id has none of that message either.
+        await caller.task(caller.request("mine", message_id="staff", at_once=True))
+        with pytest.raises(TaskNotFoundError):
+            await caller.official.cancel_task(CancelTaskRequest(id=of_staff))
+    assert [each.message.text for each in await client.queued(own(thread_id))] == ["later", "only for staff"]
+    await client.cancel(own(thread_id))
+
+
 async def test_a_message_to_a_task_that_works_steers_it(url: str, thread_id: str) -> None:
     async with calling(url, thread_id) as caller:
         task = await caller.task(caller.request("linger", at_once=True))
@@ -326,6 +349,38 @@ async def test_threads_that_were_not_opened_over_a2a_are_not_shown(url: str, cli
         assert task.context_id == thread_id
     assert (await client.status(thread_id)).runs == 1
     assert (await client.status(own(thread_id))).runs == 1
+
+
+async def test_whatever_a_client_names_that_is_not_its_own_is_answered_like_what_does_not_exist(
+    client: Client, thread_id: str
+) -> None:
+    other, broken, long = f"{thread_id}-other", f"{thread_id}-broken", f"{thread_id}-long"
+    queue = "no-worker-polls-this"
+    counted, calls = counting_client(client.temporal)
+    temporal = client.temporal
+    await temporal.start_workflow("SomeoneElses", id=other, task_queue=queue)
+    await temporal.start_workflow("SomeoneElses", id=own(other), task_queue=queue)
+    await temporal.start_workflow(names.WORKFLOW, "no request", id=broken, task_queue=queue)
+    for number in range(3):
+        await client.ask(long, f"hello {number}", agent_id="tester")
+    async with Client(counted) as counting, serving(counting) as url, calling(url, thread_id) as caller:
+        for thread in (other, own(other), broken, long, f"{thread_id}-unknown", f"{thread_id}-" + "x" * 2_000):
+            id = task_id(thread, "message")
+            calls.clear()
+            for ask in (
+                caller.get(id),
+                caller.official.cancel_task(CancelTaskRequest(id=id)),
+                caller.task(caller.request("hello", task_id=id)),
+            ):
+                with pytest.raises(TaskNotFoundError, match="there is no task") as refused:
+                    await ask
+                assert str(refused.value) == f"there is no task {id!r}"
+            assert set(calls) <= {"describe_workflow_execution", "get_workflow_execution_history"}
+            assert sum(calls.values()) <= 9
+            if len(thread) < 200:
+                assert not (await caller.official.list_tasks(ListTasksRequest(context_id=thread))).tasks
+    for thread in (other, own(other), broken):
+        await temporal.get_workflow_handle(thread).terminate()
 
 
 async def test_a_client_that_takes_an_id_first_does_not_get_the_messages_of_the_application(

@@ -6,6 +6,7 @@ What a peer could send bounds what the worker holds: the rest is in the buffers 
 import json
 import sys
 from collections.abc import Callable
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from wakeful import McpServer, PydanticAIModel
 from wakeful.contract.errors import ProviderError
 from wakeful.contract.limits import ERROR_BYTES, MESSAGE_BYTES, RESPONSE_BYTES
 from wakeful.contract.messages import TextBlock
-from wakeful.contract.remote import Endpoint
+from wakeful.contract.remote import Endpoint, RemoteState
 from wakeful_activities.a2a.failures import RemoteError
 from wakeful_activities.a2a.secrets import EndpointSecrets
 from wakeful_activities.a2a.service import RemoteService, Sending, new_http_client, read_card
@@ -126,6 +127,31 @@ async def test_an_event_of_a_remote_agent_is_read_up_to_the_limit() -> None:
             async for _ in remote(http, peer).follow("t1"):
                 pass
     assert peer.sent < MESSAGE_BYTES + BUFFERS
+
+
+async def test_of_a_remote_agent_an_answer_or_an_event_of_too_many_values_is_not_parsed() -> None:
+    many, limit = b"[]," * 5_000, "has more than 100,000 JSON values"
+    async with endless_peer(many, begin=b'{"a": [', headers=JSON) as peer, new_http_client() as http:
+        with pytest.raises(RemoteError, match=limit):
+            await remote(http, peer).send(SENDING, within=30)
+    assert peer.sent < MESSAGE_BYTES
+    async with endless_peer(many, begin=b'data: {"a": [', headers=EVENTS) as peer, new_http_client() as http:
+        with pytest.raises(RemoteError, match=limit):
+            await anext(remote(http, peer).follow("t1"))
+    assert peer.sent < MESSAGE_BYTES
+
+
+async def test_the_values_of_many_events_of_a_remote_agent_do_not_add_up() -> None:
+    artifact = {"artifactId": "a", "parts": [{"data": [1] * 1_000}]}
+    answer = {"jsonrpc": "2.0", "id": "1", "result": {"artifactUpdate": {"taskId": "t1", "artifact": artifact}}}
+    event = f"data: {json.dumps(answer)}\n\n".encode()
+    async with (
+        endless_peer(event, headers=EVENTS) as peer,
+        new_http_client() as http,
+        aclosing(remote(http, peer).follow("t1")) as stream,
+    ):
+        for _ in range(200):
+            assert (await anext(stream)).state is RemoteState.WORKING
 
 
 async def test_artifacts_of_a_remote_agent_are_kept_up_to_the_limit() -> None:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from pydantic import JsonValue
 
-from wakeful.http_serving import BODY_BYTES
+from wakeful.http_serving import BODY_BYTES, BODY_VALUES
 
 Protocol = Literal["a2a", "mcp"]
 
@@ -57,6 +57,8 @@ class Victims:
     contexts: Sequence[str]
     suspended: Mapping[str, str]
     """Own threads or tasks whose call waits for an approval, and the tickets."""
+    listed: Sequence[str] = ()
+    """A2A contexts whose tasks may be listed."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Hostile:
     target: Target
     wire: bytes
     held: bool = False
-    """It is not complete, or its answer is not read: the connection stays open until the end."""
+    """It is not complete, or its answer is not read: the server has to disconnect it."""
     refused: bool = True
     """The server must refuse it. Else it may answer, of what the client has itself."""
 
@@ -88,6 +90,7 @@ class Generator:
             "thread": self._thread,
             "decision": self._decision,
             "body": self._body,
+            "values": self._values,
             "path": self._path,
             "slow": self._slow,
         }
@@ -165,6 +168,9 @@ class Generator:
         """Contexts that have the ids of threads of others. What a client sends to one opens a thread of its own."""
         target = self._any()
         context = self._random.choice(self._victims.contexts)
+        if self._random.random() < 0.2:
+            listed = _http("GET", f"/tasks?contextId={quote(self._random.choice(self._victims.listed), safe='')}")
+            return self._made("context", target, listed, refused=False)
         if self._random.random() < 0.1:
             sent = _message("what was said?", contextId=context) | {"configuration": {"returnImmediately": True}}
             return self._made("context", target, _rpc("SendMessage", sent), refused=False)
@@ -192,17 +198,36 @@ class Generator:
         target = self._any()
         valid = self._valid(target)
         large = b"x" * (BODY_BYTES + self._random.choice((1, 1_000_000)))
-        bodies = (b"", b"{", b"[]", b"null", b"5", b"\xff\xfe", b"[" * 100_000, b'{"jsonrpc":"2.0","id":NaN}', large)
+        deep = (b"[" * 9_000, b"[" * 100_000)
+        bodies = (b"", b"{", b"[]", b"null", b"5", b"\xff\xfe", *deep, b'{"jsonrpc":"2.0","id":NaN}', large)
         body, headers = self._random.choice(bodies), dict[str, str]()
         match self._random.randrange(4):
             case 0:
                 headers = {"Transfer-Encoding": "chunked"}
                 body = b"%x\r\n%s\r\n" % (len(large), large)
             case 1:
+                body = valid.body
                 headers = {"Content-Length": self._random.choice(("9" * 30, "-1", "1e3", "0x10", str(BODY_BYTES + 1)))}
             case _:
                 pass
         return self._made("body", target, _Request(valid.method, valid.path, body), headers)
+
+    def _values(self) -> Hostile:
+        """A body of many values, each of which the server would have to look at."""
+        target = self._any()
+        number = self._random.choice((BODY_VALUES - 100, BODY_VALUES + 1, 300_000))
+        kinds: tuple[list[JsonValue], ...] = ([1] * number, [[]] * (number // 2), [{"a": 1}] * (number // 2))
+        many = self._random.choice(kinds)
+        if target.protocol == "mcp":
+            return self._made("values", target, _call("cancel", {"thread_id": many}))
+        part = [{"data": many}]
+        sent = self._random.choice(
+            (
+                ("CancelTask", {"id": self._random.choice(self._victims.tasks), "metadata": {"many": many}}),
+                ("SendMessage", _message("", taskId=self._random.choice(self._victims.tasks), parts=part)),
+            )
+        )
+        return self._made("values", target, _rpc(*sent))
 
     def _path(self) -> Hostile:
         path = self._random.choice(

@@ -31,7 +31,7 @@ class Access:
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         refusal = self._refusal(scope) if scope["type"] == "http" else None
-        await (self._app(scope, receive, send) if refusal is None else refuse(send, refusal))
+        await (self._app(scope, receive, send) if refusal is None else refuse(send, refusal, unread=receive))
 
     def _refusal(self, scope: "Scope") -> Refusal | None:
         if self._token is not None:

@@ -70,6 +70,8 @@ class ThreadRecord:
     runs: list[RunRecord] = field(default_factory=list)
     messages: dict[str, Message] = field(default_factory=dict)
     received_at: dict[str, int] = field(default_factory=dict)
+    over_a2a: set[str] = field(default_factory=set)
+    """The messages that came over A2A. The application may send others to the thread, which clients must not see."""
     withdrawn: dict[str, int] = field(default_factory=dict)
     """Messages that were withdrawn before a run read them, and when."""
     pending: dict[str, SuspensionTicket] = field(default_factory=dict)
@@ -99,9 +101,12 @@ class ThreadRecord:
         """Take the next event of the thread."""
         self.position = max(self.position, record.seq)
         match record.event:
-            case MessageReceived(message=message) | MessageEdited(message=message):
-                self.messages[message.id] = message
-                self.received_at.setdefault(message.id, record.at)
+            case MessageReceived(message=message, adapter=adapter):
+                self._on_message(message, record.at)
+                if adapter is Adapter.A2A:
+                    self.over_a2a.add(message.id)
+            case MessageEdited(message=message):
+                self._on_message(message, record.at)
             case MessagesWithdrawn(message_ids=ids):
                 self.withdrawn |= dict.fromkeys(ids, record.at)
             case MessagesRead(message_ids=ids) if self.newest is not None:
@@ -117,6 +122,10 @@ class ThreadRecord:
             case _:
                 self._on_call_event(record)
 
+    def _on_message(self, message: Message, at: int) -> None:
+        self.messages[message.id] = message
+        self.received_at.setdefault(message.id, at)
+
     def end(self, termination: Termination, at: int) -> None:
         """The newest run has ended from outside, and says nothing itself."""
         if self.newest is not None and self.newest.phase is not Phase.DONE:
@@ -130,7 +139,9 @@ class ThreadRecord:
             run.phase, run.at = Phase.RUNNING, at  # it continues after a pause
             return
         if start.identity is not None:
-            self.runs.append(RunRecord(start.identity, at, list(start.message_ids)))
+            self.runs.append(run := RunRecord(start.identity, at, list(start.message_ids)))
+            if run.is_over_a2a:  # that message began it; events of older releases do not say how messages came
+                self.over_a2a.update([id for id in run.message_ids if id in self.messages][:1])
         self.pending.clear()
         self.delegates.clear()
 

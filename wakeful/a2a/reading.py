@@ -1,5 +1,6 @@
 """Read the tasks of a thread from Temporal, whether a worker runs or not."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import aclosing, suppress
@@ -14,7 +15,7 @@ from wakeful.a2a.projection import Phase, ThreadRecord, TreeRecord
 from wakeful.a2a.tasks import TaskRef, refs_of, task_of, waiting_task
 from wakeful.client.client import Client
 from wakeful.client.files import find_files
-from wakeful.client.recent_submissions import recent_submissions
+from wakeful.client.recent_submissions import first_submission, recent_submissions
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import describe
 from wakeful.client.watching.heartbeat_feed import HeartbeatFeeds
@@ -23,13 +24,16 @@ from wakeful.client.watching.watcher import WatchContext, Watcher
 from wakeful.contract import names
 from wakeful.contract.base import json_bytes
 from wakeful.contract.decisions import ClientDecisions
-from wakeful.contract.errors import CallerError, NoAnswer, ThreadNotFound
+from wakeful.contract.errors import CallerError, ConnectionFailed, NoAnswer, ThreadNotFound, WakefulError
 from wakeful.contract.files import FileRef
-from wakeful.contract.ids import a2a_context_id, a2a_thread_id
+from wakeful.contract.ids import a2a_context_id, a2a_thread_id, thread_id_problem
 from wakeful.contract.messages import MediaBlock, Message
 from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
-from wakeful.contract.runs import Adapter, Errored
+from wakeful.contract.requests import RunRequest, Submission
+from wakeful.contract.runs import Adapter, Errored, RunIdentity
 from wakeful.contract.views import OutcomesView
+from wakeful.history.decoder import ExecutionRef
+from wakeful.history.latest_execution import read_start
 from wakeful.history.pending_task import pending_task
 
 MAX_KEPT = 32
@@ -39,6 +43,9 @@ MAX_KEPT_EVENTS = 20_000
 
 MAX_FILES_BYTES = 4_000_000
 """Of the files of a task's tools, as JSON: clients read tasks whole, and may read one again and again."""
+
+JUDGED_WITHIN_SECONDS = 10.0
+"""How long it may take to find out whether a thread is a context of an older release."""
 
 
 class NotShared(CallerError):
@@ -96,7 +103,7 @@ class TaskReader:
         tree = await self.tree(a2a_thread_id(context_id, self._tenant))
         if tree is None:
             # Older releases gave the thread of a context no prefix. None is opened that way any more.
-            with suppress(NotShared, ThreadNotFound):
+            with suppress(NotShared):
                 return await self.tree(context_id)
         return tree
 
@@ -109,10 +116,27 @@ class TaskReader:
         Raises:
             NotShared: it is not one that may be shown.
         """
-        described = await describe(self._client.temporal, thread_id)
-        if described is None:
+        if thread_id_problem(thread_id) is not None:
             return None
-        tree = self.empty_tree(thread_id)
+        is_context = a2a_thread_id(a2a_context_id(thread_id), self._tenant) == thread_id
+        try:
+            async with asyncio.timeout(None if is_context else JUDGED_WITHIN_SECONDS):
+                described = await describe(self._client.temporal, thread_id)
+                if described is None:
+                    return None
+                if not is_context and not await self._may_be_context(described):
+                    raise NotShared(thread_id)
+                return await self._tree(described, with_ended=with_ended)
+        except (NotShared, ConnectionFailed):
+            raise
+        except (WakefulError, TimeoutError) as error:
+            if is_context and not isinstance(error, ThreadNotFound):
+                raise
+            # Clients can name any workflow: another error would tell that it exists.
+            raise NotShared(thread_id) from error
+
+    async def _tree(self, described: Description, *, with_ended: bool) -> TreeRecord:
+        tree = self.empty_tree(described.id)
         await self._read(tree, described, with_ended=with_ended)
         if described.status is not WorkflowExecutionStatus.RUNNING and described.close_time is not None:
             # It was closed before its events were read: a run without an end was ended from outside.
@@ -120,7 +144,7 @@ class TaskReader:
             at = int(described.close_time.timestamp() * 1000)
             tree.root.end(Errored(value=f"the thread was {how} in Temporal"), at)
         if not await self._may_show(tree):
-            raise NotShared(thread_id)
+            raise NotShared(described.id)
         return tree
 
     async def find(self, tree: TreeRecord, id: str) -> FoundTask | None:
@@ -150,14 +174,14 @@ class TaskReader:
         return await read_refusal(self._client.reader, ref)
 
     async def _read(self, tree: TreeRecord, described: Description, *, with_ended: bool) -> None:
-        thread = tree.threads[described.id] = await self._thread(described)
+        thread = tree.threads[described.id] = await self._thread(described, is_root=described.id == tree.thread_id)
         for delegate in sorted(thread.all_delegates if with_ended else thread.delegates.values()):
             # Its parent names it a moment before it is started, and may outlive it.
             with suppress(ThreadNotFound):
                 if (child := await describe(self._client.temporal, delegate)) is not None:
                     await self._read(tree, child, with_ended=with_ended)
 
-    async def _thread(self, described: Description) -> ThreadRecord:
+    async def _thread(self, described: Description, *, is_root: bool) -> ThreadRecord:
         """The record of one thread. Of what was read before, only what came since is read."""
         kept = self._kept.pop(described.id, None)
         if kept is None or kept.run_id != described.run_id:  # another execution may have undone events
@@ -169,6 +193,8 @@ class TaskReader:
             async with aclosing(watcher.records()) as records:
                 async for record in records:
                     thread.on_record(record)
+                    if is_root and thread.runs and not self._is_shared(thread.runs[0].identity):
+                        raise NotShared(described.id)  # without reading the rest
             # With a pending task, a description may count events that are not in history.
             length = described.history_length if pending_task(described) is None else -1
             kept = _KeptThread(described.run_id, thread, length)
@@ -183,12 +209,32 @@ class TaskReader:
 
     async def _may_show(self, tree: TreeRecord) -> bool:
         if tree.root.runs:
-            first = tree.root.runs[0].identity
-            is_own = first.adapter is Adapter.A2A and first.agent_id in self._agents
-            return is_own and first.tenant == self._tenant
-        submissions = [recent.submission for recent in await recent_submissions(self._client.temporal, tree.thread_id)]
-        is_own = bool(submissions) and submissions[0].adapter is Adapter.A2A and submissions[0].agent_id in self._agents
-        return is_own and submissions[0].tenant == self._tenant
+            return self._is_shared(tree.root.runs[0].identity)
+        submissions = await recent_submissions(self._client.temporal, tree.thread_id)
+        return bool(submissions) and self._is_shared(submissions[0].submission)
+
+    def _is_shared(self, first: RunIdentity | RunRequest | Submission) -> bool:
+        """Whether what began a thread came over A2A, for one of the agents, from the tenant."""
+        is_own = first.adapter is Adapter.A2A and first.agent_id in self._agents
+        return is_own and first.tenant == self._tenant
+
+    async def _may_be_context(self, described: Description) -> bool:
+        """Whether a thread can be the context of an older release, as far as it is known before the thread is read.
+
+        The way its newest execution was started says so, unless that continues an earlier one.
+        """
+        kept = self._kept.get(described.id)
+        if kept is not None and kept.run_id == described.run_id:
+            return True
+        execution = ExecutionRef(described.id, described.run_id)
+        start = await read_start(self._client.temporal, execution)
+        request = start.request
+        if start.snapshot is not None or (request is not None and (request.restore_from or request.fork)):
+            return start.tenant in (None, self._tenant)
+        if request is None or request.messages:
+            return request is not None and self._is_shared(request)
+        first = await first_submission(self._client.temporal, execution)
+        return first is not None and self._is_shared(first)
 
     async def _unhandled(self, tree: TreeRecord) -> list[FoundTask]:
         """The tasks of messages that no worker has handled, and of those that the thread has refused."""

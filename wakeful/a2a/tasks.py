@@ -58,11 +58,11 @@ class TaskRef:
 
 def task_of(tree: TreeRecord, ref: TaskRef) -> Task | None:
     """The task that a message names; None if the thread does not know the message, or it did not come over A2A."""
+    if ref.message_id not in tree.root.over_a2a:
+        return None
     run = tree.root.run_of(ref.message_id)
-    message = tree.root.messages.get(ref.message_id)
     if run is None:
-        if message is None:
-            return None
+        message = tree.root.messages[ref.message_id]
         at = tree.root.withdrawn.get(ref.message_id)
         if at is not None:
             return waiting_task(ref, message, at, state=TaskState.TASK_STATE_CANCELED, reason="it was withdrawn")
@@ -74,7 +74,7 @@ def task_of(tree: TreeRecord, ref: TaskRef) -> Task | None:
         context_id=ref.context_id,
         status=_status(tree, run, ref),
         artifacts=artifacts_of(run),
-        history=[_history_message(tree, id, ref) for id in run.message_ids if id in tree.root.messages],
+        history=[_history_message(tree, id, ref) for id in run.message_ids if id in tree.root.over_a2a],
     )
     task.metadata.update({"runId": run.identity.run_id, "agentId": run.identity.agent_id})
     return task
@@ -82,11 +82,12 @@ def task_of(tree: TreeRecord, ref: TaskRef) -> Task | None:
 
 def refs_of(tree: TreeRecord) -> Iterator[TaskRef]:
     """The tasks of a thread: one for each run that came over A2A, and one for each message that no run has read."""
-    for run in tree.root.runs:
-        if run.is_over_a2a and run.message_ids:
-            yield TaskRef(tree.thread_id, run.message_ids[0])
-    for message_id in tree.root.messages:
-        if tree.root.run_of(message_id) is None:
+    root = tree.root
+    for run in root.runs:
+        began = [id for id in run.message_ids if id in root.over_a2a][:1] if run.is_over_a2a else []
+        yield from (TaskRef(tree.thread_id, id) for id in began)
+    for message_id in root.messages:
+        if message_id in root.over_a2a and root.run_of(message_id) is None:
             yield TaskRef(tree.thread_id, message_id)
 
 

@@ -1,4 +1,4 @@
-"""The newest `submit` signals of a thread, as history has them: also those that no worker has handled."""
+"""The newest `submit` signals of a thread, and the first, as history has them: also those that wait for a worker."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -13,7 +13,9 @@ from temporalio.service import RPCError
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError
 from wakeful.contract.requests import Submission, parse_submission
-from wakeful.history.decoder import Payloads
+from wakeful.history.decoder import ExecutionRef, Payloads, read_moments
+from wakeful.history.latest_execution import FIRST_EVENTS
+from wakeful.history.moments import SignalReceived, TaskCompleted
 from wakeful.rpc_errors import error_of
 
 EVENTS = 200
@@ -48,6 +50,27 @@ async def recent_submissions(temporal: Client, thread_id: str) -> list[RecentSub
     except RPCError as error:
         raise error_of(error, thread_id) from error
     return found[::-1]
+
+
+async def first_submission(temporal: Client, execution: ExecutionRef) -> Submission | None:
+    """The submission with which an execution was started; None if it was started without one.
+
+    Raises:
+        ThreadNotFound: there is no such execution.
+        CallerError: it is malformed, or cannot be decoded.
+    """
+    try:
+        async for moment in read_moments(temporal, execution, page_size=FIRST_EVENTS):
+            match moment:
+                case SignalReceived(signal=names.SIGNAL_SUBMIT):
+                    return await Payloads(temporal.data_converter).signal(moment.input, parse_submission)
+                case TaskCompleted():
+                    break
+                case _:
+                    pass
+    except RPCError as error:
+        raise error_of(error, execution.thread_id) from error
+    return None
 
 
 async def _newest_events(temporal: Client, thread_id: str) -> AsyncIterator[HistoryEvent]:

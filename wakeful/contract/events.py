@@ -15,7 +15,7 @@ from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.files import FileRef
 from wakeful.contract.messages import MediaBlock, Message
 from wakeful.contract.permissions import Rule
-from wakeful.contract.runs import RunIdentity, RunStatus, Termination, Usage
+from wakeful.contract.runs import Adapter, RunIdentity, RunStatus, Termination, Usage
 from wakeful.contract.tasks import Task
 from wakeful.contract.tools import ToolResult
 
@@ -74,6 +74,8 @@ class MessageReceived(Wire):
 
     event_type: Literal["message_received"] = "message_received"
     message: Message
+    adapter: Maybe[Adapter] = None
+    """The protocol by which it came, if not by Wakeful's own client. Older releases and snapshots do not say."""
 
 
 class MessageEdited(Wire):

@@ -128,7 +128,7 @@ class _Access:
         if refusal is None:
             await self._app(scope, receive, send)
         else:
-            await refuse(send, refusal)
+            await refuse(send, refusal, unread=receive)
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         if self._token is not None and not has_token(scope["headers"], self._token):

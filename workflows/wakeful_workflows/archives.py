@@ -6,13 +6,14 @@ events from the thread itself, so they are not written to history a second time;
 
 from datetime import timedelta
 
+from pydantic_core import to_json
 from temporalio import workflow
 from temporalio.common import RawValue, RetryPolicy
 from temporalio.exceptions import ActivityError
 
 from wakeful.contract import ids, names
 from wakeful.contract.archive import ArchiveInput, ArchiveOutput
-from wakeful.contract.base import json_bytes
+from wakeful.contract.events import EventRecord
 from wakeful.contract.segments import SegmentRef, archived_events
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.archive import still_valid, unarchived_bytes
@@ -27,6 +28,11 @@ UNARCHIVED_BYTES = 256_000
 
 _RETRIES = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
 """Without a limit: a thread that cannot be archived stays in its execution."""
+
+
+def counted_bytes(record: EventRecord) -> int:
+    """The bytes of an event that count, for every release alike: it decides when a command is scheduled."""
+    return len(to_json(record, exclude={"event": {"adapter"}}))
 
 
 class Archives:
@@ -62,7 +68,7 @@ class Archives:
         for record in log.since(archived_events(self.segments)):
             if size > UNARCHIVED_BYTES:
                 break
-            size += json_bytes(record)
+            size += counted_bytes(record)
         return size > UNARCHIVED_BYTES
 
     def start(self, thread: Thread, log: EventLog, *, closes: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections.abc import Callable
 from typing import TypeVar
 
 from temporalio import activity
@@ -36,6 +37,8 @@ class RemoteAttempt:
             context_id="",
             message_id=ids.remote_message_id(run_id, info.activity_id),
         )
+        self.on_heartbeat: Callable[[], object] | None = None
+        """Learns what a stream has said since the last heartbeat."""
         self._first_context_id = ids.remote_context_id(run_id, info.activity_id)
 
     @property
@@ -72,6 +75,9 @@ class RemoteAttempt:
         self._change(reported=self.number, may_be_sent=may_be_sent, polls=polls)
 
     def heartbeat(self) -> tuple[StreamCheckpoint | RemoteProgress | Outage | Missing | None, ...]:
+        if self.on_heartbeat is not None:
+            learn, self.on_heartbeat = self.on_heartbeat, None
+            learn()
         checkpoint = StreamCheckpoint(attempt=self.number, model=self.agent_id, text=self.text) if self.text else None
         more = tuple(each for each in (self.outage, self.missing) if each is not None)
         return (checkpoint, self.progress, *more)

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -29,7 +30,7 @@ from wakeful_activities.inference.answer import recordable
 from wakeful_activities.inference.patience import LOST_WORKERS
 
 if TYPE_CHECKING:
-    from wakeful_activities.a2a.service import RemoteService
+    from wakeful_activities.a2a.service import FollowedTask, RemoteService
     from wakeful_activities.a2a.snapshots import RemoteSnapshot
 
 _logger = logging.getLogger("wakeful")
@@ -177,16 +178,18 @@ class RemoteCall:
         task_id = snapshot.task_id
         if task_id is None or not snapshot.state.is_at_work or not service.can_stream or self._attempt.progress.polls:
             return snapshot
+        task: FollowedTask | None = None
         with contextlib.suppress(RemoteError, TimeoutError):  # then it is polled
             async with asyncio.timeout(max(0.0, seconds)):
                 async with contextlib.aclosing(service.follow(task_id)) as stream:
-                    async for snapshot in stream:
-                        self._learn(snapshot)
+                    async for task in stream:
+                        self._attempt.on_heartbeat = partial(self._learn_of, task)
                         self._beats.news()
-                        if not snapshot.state.is_at_work:
+                        if not task.state.is_at_work:
                             break
-        if snapshot.state.is_interrupted:
-            return snapshot
+        self._attempt.on_heartbeat = None
+        if task is not None and task.state.is_interrupted:
+            return self._learn_of(task)
         # What was missed of the stream, the task has.
         return self._learn(await service.read(task_id))
 
@@ -252,6 +255,9 @@ class RemoteCall:
     def _check_time(self) -> None:
         if self._seconds_left <= 0:
             raise _TooLate
+
+    def _learn_of(self, task: "FollowedTask") -> "RemoteSnapshot":
+        return self._learn(task.read())
 
     def _learn(self, snapshot: "RemoteSnapshot") -> "RemoteSnapshot":
         is_new = self._attempt.task_id is None

@@ -5,9 +5,10 @@ The rest knows only `RemoteError`, whose messages have no secrets, and `RemoteSn
 
 import base64
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from functools import partial
+from typing import Any, assert_never
 from urllib.parse import urlsplit
 
 import httpx
@@ -32,7 +33,7 @@ from a2a.utils.constants import TransportProtocol
 from a2a.utils.errors import A2AError, TaskNotCancelableError, TaskNotFoundError
 
 from wakeful.contract.messages import AudioBlock, Base64Source, DocumentBlock, ImageBlock, TextBlock, VideoBlock
-from wakeful.contract.remote import Endpoint
+from wakeful.contract.remote import Endpoint, RemoteState
 from wakeful_activities.a2a.failures import RemoteError, RemoteErrorKind
 from wakeful_activities.a2a.outgoing import MediaBlock, SentBlock
 from wakeful_activities.a2a.sdk_errors import translating
@@ -43,6 +44,8 @@ from wakeful_activities.bounded_http import IDENTITY, bound_response
 CONNECT_SECONDS = 10.0
 REQUEST_SECONDS = 30.0
 """Of a request that the service answers at once."""
+MESSAGE_VALUES = 100_000
+"""Values of the JSON of one answer or event: `a2a-sdk` takes up to 0.1 ms for each, and the worker's loop waits."""
 PAGE_SIZE, PAGES = 100, 10
 """Of the tasks of one context that a lost one is looked for in."""
 _BINDINGS = [TransportProtocol.JSONRPC, TransportProtocol.HTTP_JSON]
@@ -54,7 +57,7 @@ def new_http_client() -> httpx.AsyncClient:
     timeout = httpx.Timeout(REQUEST_SECONDS, connect=CONNECT_SECONDS, read=None)
     # A worker's slots limit how many calls follow a stream.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-    hooks = {"response": [bound_response]}
+    hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(bound_response, values=MESSAGE_VALUES)]}
     return httpx.AsyncClient(timeout=timeout, limits=limits, headers=IDENTITY, event_hooks=hooks)
 
 
@@ -82,6 +85,22 @@ class Sending:
     context_id: str
     content: Sequence[SentBlock]
     task_id: str | None = None
+
+
+class FollowedTask:
+    """A task that is streamed. There can be thousands of events a second, so it is read only when that is needed."""
+
+    def __init__(self, fold: TaskFold, checked: Callable[[RemoteSnapshot], RemoteSnapshot]) -> None:
+        self._fold = fold
+        self._checked = checked
+
+    @property
+    def state(self) -> RemoteState:
+        return self._fold.state
+
+    def read(self) -> RemoteSnapshot:
+        """The task as it is now."""
+        return self._checked(self._fold.snapshot)
 
 
 class RemoteService:
@@ -118,8 +137,8 @@ class RemoteService:
                 fold.add(event)
         return self._checked(fold.snapshot)
 
-    async def follow(self, task_id: str) -> AsyncGenerator[RemoteSnapshot]:
-        """The task as it changes, until the service ends the stream.
+    async def follow(self, task_id: str) -> AsyncGenerator[FollowedTask]:
+        """The task whenever it has changed, until the service ends the stream.
 
         Raises:
             RemoteError: the stream cannot be had, or is interrupted.
@@ -128,7 +147,7 @@ class RemoteService:
         async with translating(self._secrets):
             async for event in self._streaming.subscribe(request, context=self._context()):
                 fold.add(event)
-                yield self._checked(fold.snapshot)
+                yield FollowedTask(fold, self._checked)
 
     async def read(self, task_id: str, *, with_history: bool = False) -> RemoteSnapshot:
         """The task as it is now.

@@ -3,9 +3,10 @@
 import base64
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain, dropwhile
 
-from a2a.types.a2a_pb2 import Artifact, Message, Part, StreamResponse, Task, TaskArtifactUpdateEvent, TaskState
+from a2a.types.a2a_pb2 import Message, Part, StreamResponse, Task, TaskArtifactUpdateEvent, TaskState
 from google.protobuf.json_format import MessageToDict
 from pydantic import JsonValue
 
@@ -59,15 +60,17 @@ class RemoteSnapshot:
         return replace(self, text=secrets(self.text), status_text=secrets(self.status_text), data=data, files=files)
 
 
+MAX_STREAMED = 10_000
+"""Artifacts and parts that are kept of a task which is streamed; the chunks of a text are one part."""
+
+
 class TaskFold:
-    """Applies what a service streams to a task."""
+    """Applies what a service streams to a task. An event takes the time of its bytes, and a snapshot that of all."""
 
     def __init__(self, task: Task | None = None) -> None:
-        self._task = Task()
-        if task is not None:
-            self._task.CopyFrom(task)
         self._message: Message | None = None
         self._streamed = 0
+        self._set_task(task or Task())
 
     def add(self, event: StreamResponse) -> None:
         """Apply an event.
@@ -77,7 +80,7 @@ class TaskFold:
         """
         match event.WhichOneof("payload"):
             case "task":
-                self._task.CopyFrom(event.task)
+                self._set_task(event.task)
             case "message":
                 self._message = event.message
             case "status_update":
@@ -89,55 +92,111 @@ class TaskFold:
             case _:
                 pass  # of a later version of the protocol
 
+    def _set_task(self, task: Task) -> None:
+        self._task = Task()
+        self._task.CopyFrom(task)
+        self._task.ClearField("artifacts")
+        self._artifacts = [_pieces(artifact.parts) for artifact in task.artifacts]
+        self._by_id = dict[str, list[_Piece]]()
+        for artifact, pieces in zip(task.artifacts, self._artifacts, strict=True):
+            self._by_id.setdefault(artifact.artifact_id, pieces)
+        self._kept = 0
+        self._count(len(self._artifacts) + sum(map(len, self._artifacts)))
+
     def _add_artifact(self, update: TaskArtifactUpdateEvent) -> None:
         new = update.artifact
         self._streamed += new.ByteSize()
         if self._streamed > MESSAGE_BYTES:
-            raise RemoteError(
-                RemoteErrorKind.REFUSED, f"its task is not read further: it streams more than {MESSAGE_BYTES:,} bytes"
-            )
-        known = next((each for each in self._task.artifacts if each.artifact_id == new.artifact_id), None)
+            raise _too_much(f"{MESSAGE_BYTES:,} bytes")
+        known = self._by_id.get(new.artifact_id)
         if known is None:
-            self._task.artifacts.append(new)
-        elif update.append:
-            _extend(known, new)
-        else:
-            known.CopyFrom(new)
+            self._by_id[new.artifact_id] = known = []
+            self._artifacts.append(known)
+            self._count(1)
+        before = len(known)
+        if not update.append:
+            known.clear()
+        _extend(known, new.parts)
+        self._count(len(known) - before)
+
+    def _count(self, more: int) -> None:
+        self._kept += more
+        if self._kept > MAX_STREAMED:
+            raise _too_much(f"{MAX_STREAMED:,} artifacts and parts")
 
     def _name(self, task_id: str, context_id: str) -> None:
         self._task.id = self._task.id or task_id
         self._task.context_id = self._task.context_id or context_id
 
     @property
+    def state(self) -> RemoteState:
+        return RemoteState.COMPLETED if self._message is not None else _state(self._task)
+
+    @property
     def snapshot(self) -> RemoteSnapshot:
-        return snapshot_of(self._task) if self._message is None else snapshot_of_message(self._message)
+        if self._message is not None:
+            return snapshot_of_message(self._message)
+        return _snapshot(self._task, self._artifacts)
 
 
-def _extend(known: Artifact, new: Artifact) -> None:
-    # A chunk of a text joins the text before it: every snapshot reads all parts, and a stream may have one per token.
-    for part in new.parts:
-        last = known.parts[-1] if known.parts else None
-        if last is not None and last.WhichOneof("content") == part.WhichOneof("content") == "text":
-            last.text += part.text
+def _too_much(what: str) -> RemoteError:
+    return RemoteError(RemoteErrorKind.REFUSED, f"its task is not read further: it streams more than {what}")
+
+
+@dataclass
+class _Piece:
+    """A part as a model reads it, or consecutive parts of text."""
+
+    texts: list[str] = field(default_factory=list)
+    """Chunks of one text: they are joined when they are read, because a stream may have one per token."""
+    part: Part | None = None
+    """That is not a text."""
+
+    def joined(self) -> str:
+        self.texts = ["".join(self.texts)]
+        return self.texts[0]
+
+
+def _pieces(parts: Iterable[Part]) -> list[_Piece]:
+    pieces: list[_Piece] = []
+    _extend(pieces, parts)
+    return pieces
+
+
+def _extend(pieces: list[_Piece], parts: Iterable[Part]) -> None:
+    for part in parts:
+        if part.WhichOneof("content") != "text":
+            pieces.append(_Piece([_described(part)], part))
+        elif pieces and pieces[-1].part is None:
+            pieces[-1].texts.append(part.text)
         else:
-            known.parts.append(part)
+            pieces.append(_Piece([part.text]))
 
 
 def snapshot_of(task: Task) -> RemoteSnapshot:
-    parts = [part for artifact in task.artifacts for part in artifact.parts]
+    return _snapshot(task, [_pieces(artifact.parts) for artifact in task.artifacts])
+
+
+def _snapshot(task: Task, artifacts: Sequence[list[_Piece]]) -> RemoteSnapshot:
     status = task.status
+    said = _pieces(status.message.parts)
+    parts = _parts(chain.from_iterable(artifacts)) if any(artifacts) else _parts(said)
     at = status.timestamp.ToMilliseconds() if status.HasField("timestamp") else None
     return RemoteSnapshot(
-        state=_STATES.get(status.state, RemoteState.WORKING),
+        state=_state(task),
         context_id=task.context_id,
         task_id=task.id or None,
-        text="\n\n".join(filter(None, (text_of(artifact.parts) for artifact in task.artifacts))),
-        status_text=text_of(status.message.parts),
-        data=_only_data(parts or status.message.parts),
-        files=_files(parts or status.message.parts),
+        text="\n\n".join(filter(None, map(_text, artifacts))),
+        status_text=_text(said),
+        data=_only_data(parts),
+        files=_files(parts),
         state_since=at,
         message_ids=frozenset(message.message_id for message in task.history),
     )
+
+
+def _state(task: Task) -> RemoteState:
+    return _STATES.get(task.status.state, RemoteState.WORKING)
 
 
 def snapshot_of_message(message: Message) -> RemoteSnapshot:
@@ -153,14 +212,16 @@ def snapshot_of_message(message: Message) -> RemoteSnapshot:
 
 def text_of(parts: Iterable[Part]) -> str:
     """The parts as a model reads them. Consecutive texts are chunks of one; other parts stand on lines of their own."""
-    text = ""
-    was_text = True
-    for part in parts:
-        is_text = part.WhichOneof("content") == "text"
-        separator = "" if not text or (is_text and was_text) else "\n"
-        text += separator + (part.text if is_text else _described(part))
-        was_text = is_text
-    return text
+    return _text(_pieces(parts))
+
+
+def _text(pieces: Iterable[_Piece]) -> str:
+    return "\n".join(dropwhile(lambda line: not line, [piece.joined() for piece in pieces]))
+
+
+def _parts(pieces: Iterable[_Piece]) -> list[Part]:
+    """The parts that are not texts."""
+    return [piece.part for piece in pieces if piece.part is not None]
 
 
 def _described(part: Part) -> str:
@@ -177,8 +238,8 @@ def _described(part: Part) -> str:
 
 
 def _only_data(parts: Sequence[Part]) -> JsonValue:
-    found = [_json(part) for part in parts if part.WhichOneof("content") == "data"]
-    return found[0] if len(found) == 1 else None
+    found = [part for part in parts if part.WhichOneof("content") == "data"]
+    return _json(found[0]) if len(found) == 1 else None
 
 
 def _files(parts: Iterable[Part]) -> tuple[MediaBlock, ...]:

@@ -1,5 +1,8 @@
 """Requests to a remote agent that fail: which errors may pass, whether a message was sent, and what is kept secret."""
 
+import json
+import time
+
 import httpx
 import pytest
 from a2a.types.a2a_pb2 import AgentCapabilities, AgentCard, AgentInterface
@@ -7,7 +10,7 @@ from a2a.types.a2a_pb2 import AgentCapabilities, AgentCard, AgentInterface
 from tests.support.a2a_peer import running_peer
 from wakeful.contract.errors import ConfigurationError
 from wakeful.contract.messages import TextBlock
-from wakeful.contract.remote import Endpoint, Secret
+from wakeful.contract.remote import Endpoint, RemoteState, Secret
 from wakeful_activities.a2a.failures import RemoteError, RemoteErrorKind
 from wakeful_activities.a2a.secrets import EndpointSecrets
 from wakeful_activities.a2a.service import RemoteService, Sending, new_http_client, read_card
@@ -75,6 +78,18 @@ async def test_the_time_that_a_service_asks_for_is_kept() -> None:
     with pytest.raises(RemoteError, match="it is overloaded") as error:
         await service(answering(429, **{"retry-after": "7"})).send(SENDING, within=5)
     assert error.value.retry_after == 7
+
+
+async def test_events_of_a_stream_are_folded_at_once_and_read_only_when_that_is_needed() -> None:
+    artifact = {"artifactId": "a", "parts": [{"text": "x" * 100}]}
+    update = {"taskId": "t1", "contextId": "c1", "append": True, "artifact": artifact}
+    event = json.dumps({"jsonrpc": "2.0", "id": "1", "result": {"artifactUpdate": update}})
+    streamed = answering(200, f"data: {event}\n\n" * 10_000, **{"content-type": "text/event-stream"})
+    began = time.process_time()
+    async for task in service(streamed).follow("t1"):
+        assert task.state is RemoteState.WORKING
+    assert len(task.read().text) == 1_000_000
+    assert time.process_time() - began < 10
 
 
 async def test_a_request_that_takes_too_long_may_have_been_sent() -> None:

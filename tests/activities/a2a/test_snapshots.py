@@ -1,5 +1,7 @@
 """Remote tasks in our words: what a service streams and answers, folded into one value."""
 
+import time
+
 import pytest
 from a2a.helpers.proto_helpers import new_text_message
 from a2a.types.a2a_pb2 import (
@@ -20,7 +22,8 @@ from pydantic import JsonValue
 from wakeful.contract.limits import ANSWER_BYTES
 from wakeful.contract.messages import Base64Source, DocumentBlock, ImageBlock
 from wakeful.contract.remote import RemoteState
-from wakeful_activities.a2a.snapshots import RemoteSnapshot, TaskFold, snapshot_of, text_of
+from wakeful_activities.a2a.failures import RemoteError
+from wakeful_activities.a2a.snapshots import MAX_STREAMED, RemoteSnapshot, TaskFold, snapshot_of, text_of
 
 STATES = [
     (TaskState.TASK_STATE_UNSPECIFIED, RemoteState.WORKING),
@@ -67,6 +70,41 @@ def test_streamed_chunks_are_appended_or_replace_what_was_there() -> None:
     fold.add(status(TaskState.TASK_STATE_COMPLETED, "done"))
     expected = RemoteSnapshot(RemoteState.COMPLETED, "c1", "k1", text="it snows\n\nin Rome", status_text="done")
     assert fold.snapshot == expected
+
+
+def test_chunks_and_other_parts_of_an_artifact_stay_in_their_order() -> None:
+    fold = TaskFold()
+    for part in (Part(text="se"), Part(text="e"), data({"n": 1}), Part(text="en"), Part(text="d")):
+        artifact = Artifact(artifact_id="a", parts=[part])
+        fold.add(StreamResponse(artifact_update=TaskArtifactUpdateEvent(artifact=artifact, append=True)))
+        assert fold.snapshot.text.startswith("se")  # the chunks that were read are joined, and others follow
+    assert (fold.snapshot.text, fold.snapshot.data) == ('see\n{"n": 1}\nend', {"n": 1})
+    fold.add(StreamResponse(task=Task(id="k1", artifacts=[Artifact(artifact_id="a", parts=[Part(text="an")])])))
+    fold.add(chunk("other"))
+    assert fold.snapshot == RemoteSnapshot(RemoteState.WORKING, "c1", "k1", text="another")
+
+
+def test_a_stream_takes_the_time_of_its_bytes_however_many_artifacts_and_chunks_it_has() -> None:
+    fold, began = TaskFold(), time.process_time()
+    for number in range(8_000):
+        fold.add(chunk("x", id=str(number % 4_000)))
+    for _ in range(50_000):
+        fold.add(chunk("x" * 100))
+    assert len(fold.snapshot.text) > 5_000_000
+    assert time.process_time() - began < 5
+
+
+def test_of_a_stream_a_bounded_number_of_artifacts_and_parts_is_kept() -> None:
+    fold = TaskFold()
+    for _ in range(MAX_STREAMED):
+        fold.add(chunk("x", append=False))
+    for number in range(MAX_STREAMED // 2 - 1):
+        fold.add(chunk("x", id=str(number)))
+    with pytest.raises(RemoteError, match="it streams more than 10,000 artifacts and parts"):
+        fold.add(chunk("x", id="last"))
+    many = Artifact(artifact_id="a", parts=[Part()] * MAX_STREAMED)
+    with pytest.raises(RemoteError, match="artifacts and parts"):
+        fold.add(StreamResponse(task=Task(id="k1", artifacts=[many])))
 
 
 def test_a_stream_may_begin_with_an_update() -> None:

@@ -36,7 +36,8 @@ from wakeful.contract.events import (
 )
 from wakeful.contract.hooks import HookEffects
 from wakeful.contract.inference import OutputSpec
-from wakeful.contract.runs import OnBusy, Usage
+from wakeful.contract.runs import Adapter, OnBusy, Usage
+from wakeful.contract.settings import Caller
 from wakeful.loop.step.model_notes import CONTINUE
 from wakeful.loop.thread.views import carryover
 
@@ -66,6 +67,13 @@ def test_a_message_is_received_in_full_and_the_run_that_answers_it_names_it() ->
     assert isinstance(started, RunStart)
     assert (started.run_id, started.message_ids) == ("r1.2", ("m1", "m2"))
     check(driver)
+
+
+@pytest.mark.parametrize(("adapter", "said"), [(Adapter.A2A, Adapter.A2A), (Adapter.INTERNAL, None), (None, None)])
+def test_the_event_of_a_message_says_by_which_protocol_it_came(adapter: Adapter | None, said: Adapter | None) -> None:
+    driver = Driver(request=THREAD)
+    driver.submit("m1", caller=Caller(adapter=adapter))
+    assert driver.last.events == (MessageReceived(message=submitted_message("m1"), adapter=said),)
 
 
 def test_a_message_that_waits_is_received_at_once_and_named_by_the_run_that_reads_it() -> None:

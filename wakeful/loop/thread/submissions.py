@@ -134,9 +134,12 @@ def accept_submitted(thread: Thread, messages: tuple[Submitted, ...], on_busy: O
         return refuse_messages(thread, sent, problem, now=now)
     status = OutcomeStatus.STEERING if on_busy is OnBusy.STEER else OutcomeStatus.QUEUED
     thread = _knowing_users(record_messages(count_repeats(thread, sent), new, status), new)
-    return Advance(thread, events=tuple(MessageReceived(message=submitted.message) for submitted in new)).then(
-        _queue, tuple(new), on_busy
-    )
+    return Advance(thread, events=tuple(map(_received, new))).then(_queue, tuple(new), on_busy)
+
+
+def _received(submitted: Submitted) -> MessageReceived:
+    adapter = None if submitted.adapter is Adapter.INTERNAL else submitted.adapter
+    return MessageReceived(message=submitted.message, adapter=adapter)
 
 
 def _knowing_users(thread: Thread, new: Iterable[Submitted]) -> Thread:
