@@ -89,14 +89,19 @@ class Bound:
     """Of its request, of its ancestors, and of the runs that it continues."""
     funds: frozenset[str] = frozenset()
     allowed: frozenset[str] = frozenset()
-    """The tools that its request allows: that answers what the agent's own policy asks about."""
+    """The tools that its request allows."""
     hooks: tuple[Rule, ...] = ()
-    """What hooks and tools added in earlier steps of the run."""
+    """What hooks and tools have added."""
 
     @property
     def binding(self) -> Rules:
-        """What hooks allow is an exception to what hooks ask about, and to nothing else."""
+        """What the request and hooks allow answers what hooks ask about, and the questions of no one above."""
         return self.rules | strict_rules(self.hooks, self.allowed)
+
+    @property
+    def exceptions(self) -> frozenset[str]:
+        """The tools that the agent's own policy does not ask about: an active skill allows its tools so."""
+        return self.allowed.union(rule.tool for rule in self.hooks if rule.behavior is Behavior.ALLOW)
 
     @property
     def passed_on(self) -> "Bound":
@@ -113,6 +118,8 @@ class Authority:
 
     given: Callable[[str], RunSettings]
     """By the id of a message, or by the thread that a request starts."""
+    shortened: frozenset[str] = frozenset()
+    """Threads of which an execution was deleted: what a fork takes from an archive is not of the run it continues."""
     runs: dict[str, Bound] = field(default_factory=dict)
     threads: dict[str, str] = field(default_factory=dict)
     """The thread of each run."""
@@ -202,9 +209,7 @@ class Authority:
         user = next((id for id in event.message_ids if id == request_id or _OF_A_USER.fullmatch(id)), None)
         if fork is not None:
             self.consent.fork(fork.thread_id, thread_id)
-            continued = self.steps.get((fork.thread_id, fork.step), [Bound()])
-            rules = frozenset.intersection(*(each.rules for each in continued))
-            bound = Bound(rules, allowed=frozenset[str]().union(*(each.allowed for each in continued)))
+            bound = self._continued(fork)
         elif user == request_id and thread_id in self.children:
             bound = above
         elif user is not None and not (user == request_id and thread.current.number > 1):
@@ -218,6 +223,16 @@ class Authority:
             for starter in self._starters(before, thread_id, event.message_ids):
                 bound = bound.along_with(self.runs.get(starter, Bound()).passed_on)
         self.runs[event.run_id], self.threads[event.run_id] = bound, thread_id
+
+    def _continued(self, fork: Fork) -> Bound:
+        """What certainly binds a run that continues one of another thread, which may have been reset since."""
+        origin, steps = fork.thread_id, self.steps.get((fork.thread_id, fork.step), [])
+        if not steps or origin in self.shortened:
+            return Bound()
+        added = (rules for (run_id, _), rules in self.added.items() if self.threads.get(run_id) == origin)
+        hooks = (rule.tool for rules in added for rule in rules if rule.behavior is Behavior.ALLOW)
+        allowed = frozenset(hooks).union(*(bound.allowed for bound in steps))
+        return Bound(frozenset.intersection(*(bound.rules for bound in steps)), allowed=allowed)
 
     def _begin_step(self, thread: Thread) -> None:
         """What was added in a step holds from the next one on: calls of the same step may have begun before it."""
@@ -278,14 +293,17 @@ class Authority:
         return ""
 
     def _bound(self, thread: Thread) -> Bound:
-        return self.runs.get(thread.identity.run_id, Bound())
+        """What binds the run now. What hooks and tools allow holds at once, in the step in which they add it."""
+        run_id = thread.identity.run_id
+        bound, added = self.runs.get(run_id, Bound()), self.added.get((run_id, thread.counters.steps), ())
+        return replace(bound, hooks=(*bound.hooks, *(rule for rule in added if rule.behavior is Behavior.ALLOW)))
 
     def _binding(self, thread: Thread) -> Rules:
         """Every rule that holds for the calls of the run, from wherever it comes."""
         bound = self._bound(thread)
         handed = self.handed.get(thread.identity.thread_id, {})
         others = (rules for agent, rules in handed.items() if agent != thread.agent.agent_id)
-        return bound.binding.union(_policy(thread, bound.allowed), *others)
+        return bound.binding.union(_policy(thread, bound.exceptions), *others)
 
     def _passed_on(self, thread: Thread) -> Bound:
         """What binds the sub-agents that the run of the thread starts."""

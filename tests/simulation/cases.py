@@ -352,6 +352,15 @@ def deadline_between_two_executions() -> None:
         scenario.end()
 
 
+def mail_of_another_tenant() -> None:
+    """An agent of another tenant writes to a thread."""
+    with scenario_of("plain", mode=ThreadMode.THREAD) as scenario:
+        scenario.go()
+        scenario.move("stray t1 mail 9")
+        scenario.go()
+        scenario.end()
+
+
 CASES = (
     Case(
         decisions_for_a_continued_thread,
@@ -520,5 +529,11 @@ CASES = (
         "The helper started another agent after the cancel, and so the tree outgrew it.",
         "ancestors not looked at",
         "Violated: t1/helper",
+    ),
+    Case(
+        mail_of_another_tenant,
+        "The model was shown the message.",
+        "mail of other tenants read",
+        "Violated: t1 has read a message of another tenant",
     ),
 )

@@ -238,21 +238,20 @@ _accept_mail = child_events._accept_mail
 _final_verdict = gates.final_verdict
 
 
-def _posting_without(*fields: str) -> Callable[..., Advance]:
-    """Mail of a task begins a run that is not bound by these fields of the run that started the task."""
+def _posting_with(changes: dict[str, object]) -> Callable[..., Advance]:
+    """Mail of a task begins a run that is bound by less than the run that started the task."""
 
     def post(*args: Any, starter: TaskStarter | None = None, **given: Any) -> Advance:
-        left = starter and TaskStarter.model_validate(starter.model_dump(exclude=set(fields)))
-        return _post(*args, starter=left, **given)
+        return _post(*args, starter=starter and starter.model_copy(update=changes), **given)
 
     return post
 
 
-def _accepting_without(*fields: str) -> Callable[..., Advance]:
+def _accepting_with(changes: dict[str, object]) -> Callable[..., Advance]:
     """The same of messages that the task's agent writes."""
 
     def accept(thread: Thread, mail: AgentMessage | TaskEvent, *args: Any, **given: Any) -> Advance:
-        post = _posting_without(*fields) if isinstance(mail, AgentMessage) else _post
+        post = _posting_with(changes) if isinstance(mail, AgentMessage) else _post
         with patch.object(child_events, "_post", post):
             return _accept_mail(thread, mail, *args, **given)
 
@@ -427,9 +426,10 @@ ANSWER_KEEPS_ITS_LINEAGE = _replacing(inference, "on_history_reset", inference.i
 ANCESTORS_NOT_LOOKED_AT = _replacing(AncestorsActivity, "find_stopping_ancestor", _none_is_stopping)
 RULES_NOT_PASSED_ON = _replacing(Thread, "passed_on", property(lambda _thread: ()))
 RULES_LOST_BY_A_WAKE = _replacing(agent_run, "begin", _begin_without_authority)
-RULES_LOST_BY_A_TASK = _replacing(child_events, "_post", _posting_without("permissions"))
-RULES_LOST_BY_MAIL = _replacing(child_events, "_accept_mail", _accepting_without("permissions"))
-BUDGET_LOST_BY_MAIL = _replacing(child_events, "_accept_mail", _accepting_without("budget"))
+NO_RULES: dict[str, object] = {"permissions": (), "run_id": ""}
+RULES_LOST_BY_A_TASK = _replacing(child_events, "_post", _posting_with(NO_RULES))
+RULES_LOST_BY_MAIL = _replacing(child_events, "_accept_mail", _accepting_with(NO_RULES))
+BUDGET_LOST_BY_MAIL = _replacing(child_events, "_accept_mail", _accepting_with({"budget": None}))
 UNREAD_MAIL_UNBOUND = _replacing(agent_run, "begin", _begin_without_starters)
 RULES_OF_HOOKS_LOST_BY_A_TASK = _replacing(ledger, "narrowing", lambda rules, _added: rules)
 HOOKS_DECIDE = _together(
