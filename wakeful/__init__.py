@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from wakeful.client.changes import Changed
     from wakeful.client.client import Client
     from wakeful.client.deletion.delete import DeleteReceipt
+    from wakeful.client.deletion.owned import OwnedThreads
     from wakeful.client.diagnosis.causes import Diagnosis
     from wakeful.client.thread_runs import DecisionRecord, ThreadRun
     from wakeful.client.threads import ThreadSummary
@@ -113,6 +114,7 @@ if TYPE_CHECKING:
         ToolCallDone,
         ToolCallReady,
     )
+    from wakeful.contract.files import FileRef
     from wakeful.contract.gates import Verdict
     from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
     from wakeful.contract.messages import (
@@ -243,6 +245,7 @@ __all__ = [
     "Endpoint",
     "EventRecord",
     "ExpiryAction",
+    "FileRef",
     "FrontendTool",
     "Gate",
     "GateCall",
@@ -279,6 +282,7 @@ __all__ = [
     "OpenAIResponses",
     "OtherTenant",
     "OutputMismatch",
+    "OwnedThreads",
     "PendingDecision",
     "PermissionPolicy",
     "PermissionsView",
@@ -432,6 +436,7 @@ _EXPORTS = {
     "wakeful.client.changes": "Changed",
     "wakeful.client.client": "Client",
     "wakeful.client.deletion.delete": "DeleteReceipt",
+    "wakeful.client.deletion.owned": "OwnedThreads",
     "wakeful.client.diagnosis.causes": "Diagnosis",
     "wakeful.client.thread_runs": "DecisionRecord ThreadRun",
     "wakeful.client.threads": "ThreadSummary",
@@ -452,6 +457,7 @@ _EXPORTS = {
         "PluginEvent ReasoningDelta RulesRevoked RunFinish RunStart StreamReset TextDelta ToolCallDecided ToolCallDone "
         "ToolCallReady"
     ),
+    "wakeful.contract.files": "FileRef",
     "wakeful.contract.gates": "Verdict",
     "wakeful.contract.inference": "ModelRequest ModelResponse StopReason",
     "wakeful.contract.messages": (

@@ -50,9 +50,9 @@ from wakeful.history.archive import (
     read_last_archive,
 )
 from wakeful.history.conversation import UNKNOWN_DIGEST, read_conversation
-from wakeful.history.decoder import ExecutionRef, Payloads, read_moments
+from wakeful.history.decoder import ExecutionRef, Payloads, read_moments, walk_chain
 from wakeful.history.fork_point import find_fork_point
-from wakeful.history.latest_execution import ExecutionStart, latest_started
+from wakeful.history.latest_execution import ExecutionStart, latest_started, read_start
 from wakeful.history.moments import CLOSED_FROM_OUTSIDE, ActivityCompleted, ActivityScheduled, Closed
 from wakeful.history.reader import HistoryReader
 from wakeful.loop.thread.archive import archived_position, cut_to
@@ -60,6 +60,7 @@ from wakeful.loop.thread.continue_as_new import TAIL_BYTES, ThreadSnapshot, unpa
 from wakeful.loop.thread.opening import other_tenant
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
 from wakeful.loop.thread.views import carryover, visible_messages
+from wakeful.permissions.authority import narrowing
 from wakeful.rpc_errors import describe_execution
 from wakeful_activities.heartbeats import heartbeating
 
@@ -129,9 +130,27 @@ class RestoreActivity:
             start = await latest_started(self._client, thread_id, run_id)
         except ThreadNotFound:  # the server has deleted it since the thread was woken
             return await self._deleted(thread_id, run_id)
-        past = await self._at_its_end(thread_id, start)
+        past = await self._with_authority(thread_id, await self._at_its_end(thread_id, start), run_id)
         # The execution may have been terminated before a workflow task noticed the reset.
         return past.in_lineage(lineage_after(run_id)) if start.is_reset else past
+
+    async def _with_authority(self, thread_id: str, past: _Past, run_id: str) -> _Past:
+        """A sub-agent that an older release has archived, with what its ancestors deny or ask: its request says it."""
+        identity, is_older = past.carryover.identity, past.carryover.users is None
+        if identity is None or not identity.path or not is_older:
+            return past
+
+        async def read(execution: ExecutionRef) -> ExecutionStart:
+            return await read_start(self._client, execution)
+
+        try:
+            async for start in walk_chain(read, ExecutionRef(thread_id, run_id)):
+                if start.request is not None and start.request.subagent is not None:
+                    authority = narrowing(start.request.permissions)
+                    return replace(past, carryover=past.carryover.model_copy(update={"authority": authority}))
+        except ThreadNotFound:  # the server has deleted the execution that it began with
+            pass
+        return past
 
     async def _at_its_end(self, thread_id: str, start: ExecutionStart) -> _Past:
         closed = ExecutionRef(thread_id, start.run_id)

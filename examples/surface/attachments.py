@@ -6,10 +6,13 @@ from pathlib import Path
 from wakeful import (
     AudioBlock,
     Base64Source,
+    Client,
     DocumentBlock,
+    FileRef,
     ImageBlock,
     InputMessage,
     Message,
+    RunResult,
     TextBlock,
     UrlSource,
     VideoBlock,
@@ -31,6 +34,12 @@ def manual(item: str) -> list[object]:
     """Read the manual of an item, and see where it is on the shelf."""
     pages = attachment(f"https://shop.example/manuals/{item}.pdf", title=f"Manual: {item}")
     return [f"The {item} is on the left.", SHELF, pages]
+
+
+async def shown(client: Client, result: RunResult) -> list[str]:
+    """What the tools of a run have returned besides text, such as the pages of manuals."""
+    wanted: list[FileRef] = [file for file in result.tool_files if file.tool == "manual"]
+    return [words for block in await client.files(wanted) if (words := words_for(block))]
 
 
 def described(message: Message) -> str:

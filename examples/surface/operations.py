@@ -21,6 +21,7 @@ from wakeful import (
     DiscoveryFailed,
     HistoryBudget,
     LogFields,
+    OwnedThreads,
     PostgresProfileStore,
     Profiles,
     ProfileStore,
@@ -109,3 +110,11 @@ async def explain(client: Client, thread_id: str) -> str:
 
 async def forget(client: Client, thread_id: str) -> DeleteReceipt:
     return await client.delete(thread_id, profiles=True)
+
+
+async def forget_user(client: Client, user: str, tenant: str) -> OwnedThreads:
+    """Delete what only this user has written; the caller decides about the rest."""
+    found: OwnedThreads = await client.threads_of(user=user, tenant=tenant)
+    for thread_id in found.own:
+        await forget(client, thread_id)
+    return found

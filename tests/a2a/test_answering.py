@@ -5,7 +5,7 @@ from a2a.types import Message, Part
 from a2a.utils.errors import InvalidParamsError
 from pydantic import JsonValue
 
-from wakeful.a2a.answering import chosen_call, decision_of
+from wakeful.a2a.answering import actor_of, chosen_call, decision_of
 from wakeful.a2a.parts import data_part
 from wakeful.a2a.projection import WaitingCall
 from wakeful.contract.decisions import DecisionAction, ResumeMode, Suspension, SuspensionTicket
@@ -33,7 +33,7 @@ def message(*content: str | JsonValue) -> Message:
 
 
 def decided(asked: SuspensionTicket, *content: str | JsonValue) -> tuple[DecisionAction, JsonValue, str | None]:
-    decision = decision_of(asked, message(*content))
+    decision = decision_of(asked, message(*content), actor="ann")
     return decision.action, decision.result, decision.reason
 
 
@@ -74,13 +74,29 @@ def test_a_text_that_is_the_json_which_is_asked_for_is_read_as_that() -> None:
 def test_the_metadata_of_a_message_can_decline_any_question() -> None:
     answer = message("not today")
     answer.metadata["action"] = "cancel"
-    decision = decision_of(ticket("ask_size"), answer)
+    decision = decision_of(ticket("ask_size"), answer, actor="ann")
     assert (decision.action, decision.reason) == (CANCEL, "not today")
 
 
 def test_a_decision_is_bound_to_its_message_and_to_what_was_asked() -> None:
-    decision = decision_of(ticket(), message("yes"))
+    decision = decision_of(ticket(), message("yes"), actor="ann")
     assert (decision.decision_id, decision.target, decision.arguments_digest) == ("m1", "suspend_1-1", "d")
+    assert (decision.actor, decision.channel) == ("ann", "a2a")
+
+
+@pytest.mark.parametrize(
+    ("user", "program", "actor"),
+    [
+        ("", "", "A2A client"),
+        ("", "desk/2.1 (linux)", "A2A client desk/2.1 (linux)"),
+        ("ann", "desk/2.1", "ann (A2A client desk/2.1)"),
+        ("ann", "", "ann (A2A client)"),
+        ("", "a\u202e\tb", "A2A client a b"),
+        ("", "x" * 500, f"A2A client {'x' * 199}…"),
+    ],
+)
+def test_who_decides_is_named_as_far_as_the_server_knows(user: str, program: str, actor: str) -> None:
+    assert actor_of(user, program) == actor
 
 
 def test_a_message_answers_the_oldest_question_or_the_one_that_it_names() -> None:

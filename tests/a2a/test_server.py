@@ -116,6 +116,18 @@ async def test_a_question_can_be_answered_with_data_or_declined(url: str, thread
         assert "cancelled by decision: too windy" in text_of(declined)
 
 
+async def test_an_answer_is_recorded_with_the_program_that_has_sent_it(
+    url: str, client: Client, thread_id: str
+) -> None:
+    async with calling(url, thread_id) as caller:
+        asked = await caller.task(caller.request("approve"))
+        await caller.task(caller.request("yes", task_id=asked.id))
+        program = caller.http.headers["user-agent"]
+    (record,) = [each async for each in client.decisions(thread_id=own(thread_id))]
+    assert record.decision is not None
+    assert (record.decision.actor, record.decision.channel) == (f"A2A client {program}", "a2a")
+
+
 async def test_a_permission_is_given_by_a_word_or_by_data_and_by_nothing_else(url: str, thread_id: str) -> None:
     async with calling(url, thread_id, agent="ruled") as caller:
         asked = await caller.task(caller.request("one"))

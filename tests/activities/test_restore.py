@@ -2,7 +2,9 @@
 
 import threading
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from temporalio import workflow
@@ -16,6 +18,8 @@ from wakeful.contract.errors import ReplayTooSlow, WakefulError
 from wakeful.contract.inference import RestoreInput, TranscriptTail
 from wakeful.contract.messages import Message, Role, TextBlock
 from wakeful.contract.names import QUERY_CARRYOVER, QUERY_EVENTS, QUERY_TRANSCRIPT, WORKFLOW
+from wakeful.contract.permissions import Rule
+from wakeful.contract.runs import RunIdentity
 from wakeful.contract.views import EventsPage, TranscriptPage
 from wakeful.history.reader import HistoryReader
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES
@@ -31,11 +35,11 @@ class Closed:
     """A closed thread with 40 messages, this much mail and this many bytes of state; without state, it is broken."""
 
     @workflow.init
-    def __init__(self, request: dict[str, str]) -> None:
+    def __init__(self, request: dict[str, Any]) -> None:
         self._state_bytes, self._mail = map(int, request["title"].split())
 
     @workflow.run
-    async def run(self, _request: dict[str, str]) -> None:
+    async def run(self, _request: dict[str, Any]) -> None:
         pass
 
     @workflow.query(name=QUERY_TRANSCRIPT)
@@ -61,21 +65,51 @@ class Slow(Closed):
     """The same on a machine on which a workflow task takes longer than the SDK allows."""
 
     @workflow.init
-    def __init__(self, request: dict[str, str]) -> None:
+    def __init__(self, request: dict[str, Any]) -> None:
         super().__init__(request)
         threading.Event().wait(2.2)
 
     @workflow.run
-    async def run(self, request: dict[str, str]) -> None:
+    async def run(self, request: dict[str, Any]) -> None:
         await super().run(request)
 
 
+@workflow.defn(name=WORKFLOW, sandboxed=False)
+class SubAgent(Closed):
+    """A sub-agent whose carryover an earlier release has written: it does not say what ancestors deny or ask about."""
+
+    @workflow.init
+    def __init__(self, request: dict[str, Any]) -> None:
+        super().__init__(request)
+
+    @workflow.run
+    async def run(self, request: dict[str, Any]) -> None:
+        await super().run(request)
+
+    @workflow.query(name=QUERY_CARRYOVER)
+    def carryover(self) -> Carryover:
+        return Carryover(identity=RunIdentity(thread_id="t0/a", run_id="t0/a", agent_id="a", path=("t0",)))
+
+
+DENY_PAY = {"tool": "pay", "behavior": "deny"}
+OF_PARENT: Mapping[str, object] = {
+    "parent_thread_id": "t0",
+    "subagent": {"path": ["t0"], "work_id": "delegate-1-1"},
+    "permissions": [DENY_PAY, {"tool": "look", "behavior": "allow"}],
+}
+
+
 async def restore(
-    temporal: Client, *, state_bytes: int, mail: int = 0, replayed: type[Closed] = Closed
+    temporal: Client,
+    *,
+    state_bytes: int,
+    mail: int = 0,
+    replayed: type[Closed] = Closed,
+    requested: Mapping[str, object] = {},
 ) -> TranscriptTail:
     queue = id = f"restoring-{uuid.uuid4().hex}"
-    async with Worker(temporal, task_queue=queue, workflows=[Closed]):
-        request = {"agent_id": "a", "input": "hello", "title": f"{state_bytes} {mail}"}
+    async with Worker(temporal, task_queue=queue, workflows=[replayed if replayed is not Slow else Closed]):
+        request = {"agent_id": "a", "input": "hello", "title": f"{state_bytes} {mail}", **requested}
         closed = await temporal.start_workflow(WORKFLOW, request, id=id, task_queue=queue)
         await closed.result()
         environment = ActivityEnvironment()
@@ -105,6 +139,15 @@ async def test_a_thread_does_not_lose_its_state_because_a_worker_is_busy(
     monkeypatch.setattr("wakeful.history.read_only_replayer.REPLAYS", 1)
     with pytest.raises(ReplayTooSlow, match="Potential deadlock detected"):
         await restore(temporal, state_bytes=1, replayed=Slow)
+
+
+async def test_a_sub_agent_that_an_earlier_release_closed_has_its_ancestors_rules_of_its_request(
+    temporal: Client,
+) -> None:
+    """B-513"""
+    tail = await restore(temporal, state_bytes=1, replayed=SubAgent, requested=OF_PARENT)
+    assert tail.carryover is not None
+    assert tail.carryover.authority == (Rule.model_validate(DENY_PAY),)
 
 
 async def test_everything_that_is_restored_fits_and_the_conversation_gives_way(temporal: Client) -> None:

@@ -219,6 +219,29 @@ async def test_cancel_returns_although_the_thread_stays_open(client: Client, add
     await client.close(thread_id)
 
 
+async def test_what_names_a_run_is_refused_for_another(client: Client, address: str, thread_id: str) -> None:
+    """B-611"""
+    await client.send(thread_id, "approve", agent_id="tester")
+    view = await until(client, thread_id, lambda view: view.status is RunStatus.WAITING)
+    ticket, newest = f"{thread_id}/1-1", view.identity.run_id
+    because = f"it is for run 'r0', but the newest run of the thread is {newest!r}"
+    for arguments in (
+        ["cancel", thread_id],
+        ["decide", thread_id, "1-1", "resume"],
+        ["approve", ticket],
+        ["deny", ticket],
+    ):
+        refused = await wakeful(*arguments, "--run", "r0", address=address)
+        assert (refused.code, because in refused.err) == (1, True), refused.err
+    approved = await wakeful("approve", ticket, "--run", newest, address=address)
+    assert (approved.code, approved.out.split()[0]) == (0, "approved")
+    without_thread = await wakeful("cancel", "--agent", "tester", "--run", newest, address=address)
+    assert (without_thread.code, "name the thread of the run" in without_thread.err) == (2, True)
+    nameless = await wakeful("decide", thread_id, "", "resume", address=address)
+    assert nameless.err == "wakeful: CALL should have at least 1 character, not ''\n"
+    await client.close(thread_id)
+
+
 async def test_close_ends_a_thread_that_a_message_wakes_again(client: Client, address: str, thread_id: str) -> None:
     await client.send(thread_id, "approve", agent_id="tester")
     await until(client, thread_id, lambda view: view.status is RunStatus.WAITING)

@@ -160,3 +160,49 @@ def test_the_command_explains_a_registry_without_a_server() -> None:
     assert (told.exit_code, told.output.splitlines()[0]) == (0, "hand: denies charge(amount=5)")
     usage = CliRunner().invoke(app, ["permissions"])
     assert (usage.exit_code, "name a thread, or a call with --explain" in usage.output) == (2, True)
+
+
+async def test_a_thread_is_explained_as_its_run_decides_after_a_decision_with_always() -> None:
+    model = ScriptedModel([call("charge", amount=250), call("charge", amount=250), say("Done.")])
+    registry = Registry(agents=[Agent(id="clerk", tools=[charge])], models={"default": model})
+    async with runtime(registry) as client:
+        asks = Rule(tool="charge", behavior="ask")
+        thread = await client.start("clerk", "Go.", mode="thread", permissions=[asks])
+        await until(client, thread, lambda view: bool(view.pending))
+        (before,) = await in_thread(asking("charge(amount=250)"), client, thread)
+        assert before.explanation.ruling.behavior == "ask"
+        await client.decide(thread, "1-1", "resume", always=True)
+        assert (await client.result(thread)).status_reason == "natural"  # the second call was not asked about
+        (after,) = await in_thread(asking("charge(amount=250)"), client, thread)
+        assert lines_of([after], as_json=False) == [
+            f"{thread}: allows charge(amount=250)",
+            "  decides        allow charge, of the thread: any arguments",
+            "  is replaced    allow charge, of the thread: any arguments",
+            "  is replaced    ask charge, of the run: any arguments",
+        ]
+
+
+TRIAGE = PermissionPolicy(
+    default_behavior="allow",
+    rules=[Rule(tool="charge(amount > 200)", behavior="deny"), Rule(tool="charge(*)", behavior="allow")],
+)
+HANDING = Registry(
+    agents=[HAND, Agent(id="triage", handoffs=["hand"], permissions=TRIAGE), Agent(id="lead", delegates=["triage"])],
+    models=MODELS,
+)
+
+
+def test_an_agent_that_a_handoff_reaches_is_explained_with_what_the_agents_before_it_hand_on() -> None:
+    """B-809"""
+    explained = in_registry(asking("charge(amount=250)", "charge(amount > 100)=allow", tenant="acme"), HANDING, None)
+    assert [(each.where, each.explanation.ruling.behavior) for each in explained] == [
+        ("hand", "allow"),
+        ("triage hands off to hand", "deny"),
+        ("lead > triage hands off to hand", "deny"),
+    ]
+    assert lines_of(explained[1:2], as_json=False)[1] == (
+        "  decides        deny charge(amount > 200), of agent triage: amount is 250"
+    )
+    small = in_registry(asking("charge(amount=150)", "charge(amount > 100)=allow", tenant="acme"), HANDING, None)
+    # The request's own run keeps its exception through a handoff; a sub-agent does not get it.
+    assert [each.explanation.ruling.behavior for each in small] == ["allow", "allow", "ask"]

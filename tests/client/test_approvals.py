@@ -147,7 +147,7 @@ async def test_the_attribute_costs_no_event_of_its_own(usual_client: Client, thr
         if event.event_type == EventType.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES
     ]
     assert upserts == [
-        ["WakefulAgent", "WakefulStatus"],
+        ["WakefulAgent", "WakefulStatus", "WakefulUsers"],
         ["WakefulPending", "WakefulStatus"],
         ["WakefulPending", "WakefulStatus"],
         ["WakefulOutcome", "WakefulReason", "WakefulStatus"],
@@ -368,7 +368,7 @@ async def test_a_refused_search_attribute_is_named_in_the_log_and_the_others_are
     await register(namespace, **ours)
     found = await ensure_search_attributes(namespace)
     keywords = [name for name, kind in SEARCH_ATTRIBUTES.items() if kind == KEYWORD]
-    assert found == tuple(sorted([*keywords[:3], "WakefulPending"]))
+    assert found == tuple(sorted([*keywords[:3], "WakefulPending", "WakefulUsers"]))
     refused = [record.args[0] for record in caplog.records if isinstance(record.args, tuple) and record.args]
     assert refused == sorted(keywords[3:])
 
@@ -386,7 +386,7 @@ async def test_an_inbox_lists_runs_whose_namespace_lacks_the_attribute_of_pendin
         (entry,) = await listed(client, None, lambda found: bool(found) and found[0].unknown is None)
         assert (entry.ticket, entry.message) == (f"{thread_id}/1-1", "May I launch?")
         described = await client.handle(thread_id).describe()
-        assert sorted(described.search_attributes) == ["BuildIds", "WakefulAgent", "WakefulStatus"]
+        assert sorted(described.search_attributes) == ["BuildIds", "WakefulAgent", "WakefulStatus", "WakefulUsers"]
         await client.decide(thread_id, entry.call_id, "resume")
         assert (await client.result(thread_id)).status_reason == "natural"
 
@@ -461,3 +461,32 @@ async def test_the_memo_has_what_a_run_waits_for_until_it_is_decided(client: Cli
     await client.decide(thread_id, "1-1", "resume")
     await client.result(thread_id)
     assert names.MEMO_PENDING not in await (await client.handle(thread_id).describe()).memo()
+
+
+async def test_a_decision_that_names_a_run_is_refused_if_the_thread_has_a_newer_one(
+    client: Client, thread_id: str
+) -> None:
+    """B-611"""
+    await client.send(thread_id, "approve", agent_id="tester")
+    (first,) = await listed(client, thread_id)
+    status = await client.decide(thread_id, "1-1", "resume", run_id=first.run_id, confirm=True)
+    assert status == "applied"
+    await until_status(client, thread_id, RunStatus.DONE)
+    await client.send(thread_id, "approve again")
+    (second,) = await listed(client, thread_id, lambda found: bool(found) and found[0].run_id != first.run_id)
+    reason = f"it is for run {first.run_id!r}, but the newest run of the thread is {second.run_id!r}"
+    with pytest.raises(DecisionRefused, match=re.escape(reason)):
+        await client.decide(thread_id, second.call_id, "resume", run_id=first.run_id, confirm=True)
+    decision = Decision(target=second.call_id, action="resume")
+    assert await client.decide_many(thread_id, [decision], run_id=second.run_id, confirm=True) == "applied"
+    await client.close(thread_id)
+    await client.result(thread_id)
+
+
+async def test_a_decision_as_awaken_writes_it_is_applied(client: Client, thread_id: str) -> None:
+    await client.start("tester", "approve", thread_id=thread_id)
+    await listed(client, thread_id)
+    written = {"target": "1-1", "action": "resume", "decision_id": "d1", "updated_at": 1_719_000_000}
+    await client.handle(thread_id).signal("decide", {"decisions": [written]})
+    assert (await client.result(thread_id)).status_reason == "natural"
+    assert (await client.status(thread_id)).refusals == ()

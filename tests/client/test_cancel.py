@@ -16,7 +16,7 @@ from wakeful.cli.terminal.result_lines import stopped_lines
 from wakeful.client.cancel import StoppedWork, cancel_and_wait
 from wakeful.client.client import Client
 from wakeful.contract.events import FinishSummary, RunFinish
-from wakeful.contract.runs import CancelReceipt, NaturalEnd
+from wakeful.contract.runs import CancelReceipt, NaturalEnd, ThreadModeName
 from wakeful.contract.tasks import TaskStatus
 from wakeful.worker import WorkerSettings, running_worker
 
@@ -54,9 +54,11 @@ async def client(temporal: TemporalClient, thread_id: str) -> AsyncIterator[Clie
         yield Client(temporal, task_queue=thread_id)
 
 
-async def cancelled(client: Client, thread_id: str, reason: str | None = None) -> StoppedWork:
+async def cancelled(
+    client: Client, thread_id: str, reason: str | None = None, *, run_id: str | None = None
+) -> StoppedWork:
     async with asyncio.timeout(BOUND_SECONDS):
-        return await cancel_and_wait(client, thread_id, reason=reason, on_trouble=lambda _: None)
+        return await cancel_and_wait(client, thread_id, reason=reason, run_id=run_id, on_trouble=lambda _: None)
 
 
 async def test_the_cancel_of_a_thread_that_stays_open_returns_when_its_run_has_ended(
@@ -173,6 +175,45 @@ async def test_a_run_that_starts_between_the_call_and_its_cancel_is_not_cancelle
         await Client(TemporalClient(**config)).cancel(thread_id)
     assert (await client.status(thread_id)).doing == "running wait"
     await client.close(thread_id)
+
+
+@pytest.mark.parametrize("mode", ["run", "thread"])
+async def test_a_cancel_that_names_a_run_cancels_that_one_and_no_other(
+    client: Client, thread_id: str, mode: ThreadModeName
+) -> None:
+    """B-611"""
+    await client.start("solo", "wait", thread_id=thread_id, mode=mode)
+    view = await until(client, thread_id, lambda view: view.doing == "running wait")
+    run_id = view.identity.run_id
+    refusal = f"nothing to cancel on thread '{thread_id}': it is for run 'r0', but the newest run of the thread is "
+    with pytest.raises(CallerError, match=f"{refusal}{run_id!r}"):
+        await cancelled(client, thread_id, run_id="r0")
+    assert (await client.status(thread_id)).doing == "running wait"
+    assert stopped_lines(await cancelled(client, thread_id, "enough", run_id=run_id)) == ["cancelled: enough"]
+    if mode == "run":
+        assert (await client.handle(thread_id).describe()).status is WorkflowExecutionStatus.COMPLETED
+    else:
+        with pytest.raises(CallerError, match=f"it is for run {run_id!r}, which has ended"):
+            await cancelled(client, thread_id, run_id=run_id)
+        await client.close(thread_id)
+
+
+async def test_a_cancel_names_no_run_of_a_background_tool_of_a_closed_thread_or_of_none(
+    client: Client, thread_id: str
+) -> None:
+    await client.send(thread_id, "dig", agent_id="digger")
+    view = await until(client, thread_id, lambda view: view.status is RunStatus.DONE and bool(view.tasks))
+    (task,) = view.tasks
+    assert task.thread_id is not None
+    with pytest.raises(CallerError, match="is a background tool, which has no run: leave out run_id"):
+        await client.cancel(task.thread_id, run_id="r0")
+    with pytest.raises(CallerError, match="run_id should have at least 1 character"):
+        await client.cancel(thread_id, run_id="")
+    await client.close(thread_id)
+    await client.result(thread_id)
+    for id in (thread_id, "no-such-thread"):
+        with pytest.raises(CallerError):
+            await client.cancel(id, run_id=view.identity.run_id)
 
 
 def test_a_run_that_had_ended_by_itself_says_so() -> None:

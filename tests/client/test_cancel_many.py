@@ -243,4 +243,4 @@ async def test_a_query_that_temporal_does_not_understand_is_refused(client: Clie
 @pytest.mark.parametrize("args", [[], ["t", "--agent", "a"]])
 async def test_a_thread_is_named_or_runs_are_found(args: list[str]) -> None:
     ran = await wakeful("cancel", *args)
-    assert (ran.code, "name a thread, or find runs with --query, --agent or --tenant" in ran.err) == (2, True)
+    assert (ran.code, "name a thread, or find runs with --query, --agent, --tenant or --user" in ran.err) == (2, True)

@@ -84,6 +84,7 @@ def test_the_names_in_history_never_change() -> None:
         "ATTRIBUTE_REASON": "WakefulReason",
         "ATTRIBUTE_TENANT": "WakefulTenant",
         "ATTRIBUTE_USER": "WakefulUser",
+        "ATTRIBUTE_USERS": "WakefulUsers",
         "ATTRIBUTE_PENDING": "WakefulPending",
         "KEYWORD_ATTRIBUTES": (
             "WakefulAgent",
@@ -94,7 +95,7 @@ def test_the_names_in_history_never_change() -> None:
             "WakefulTenant",
             "WakefulUser",
         ),
-        "KEYWORD_LIST_ATTRIBUTES": ("WakefulPending",),
+        "KEYWORD_LIST_ATTRIBUTES": ("WakefulPending", "WakefulUsers"),
         "MEMO_TITLE": "title",
         "MEMO_FORKED_FROM": "forked_from",
         "MEMO_PENDING": "pending",

@@ -14,6 +14,7 @@ from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.requests import (
     CancelRequest,
+    CloseRequest,
     Fork,
     ForkPointRequest,
     OutcomesRequest,
@@ -24,6 +25,7 @@ from wakeful.contract.requests import (
     parse_budget_request,
     parse_cancel,
     parse_child_settled,
+    parse_close,
     parse_decide,
     parse_decisions,
     parse_edit,
@@ -226,6 +228,31 @@ def test_decisions_come_alone_or_together(written: object, decisions: tuple[Deci
 )
 def test_decisions_can_name_the_tenant_of_their_sender(written: object) -> None:
     assert parse_decide(written) == Decisions(decisions=(RESUME,), tenant="acme")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"call_id": "1-1", "action": "resume", "run_id": "r1"},
+        {"decisions": [{"call_id": "1-1", "action": "resume"}], "run_id": "r1"},
+    ],
+    ids=["one", "a batch"],
+)
+def test_decisions_and_a_cancel_can_name_the_run_that_they_are_for(written: object) -> None:
+    """B-611"""
+    assert parse_decide(written) == Decisions(decisions=(RESUME,), run_id="r1")
+    assert parse_cancel({"run_id": "r1"}) == CancelRequest(run_id="r1")
+    assert parse_close({"reason": "late"}) == CloseRequest(reason="late")
+    with pytest.raises(CallerError, match="run_id: Extra inputs are not permitted"):
+        parse_close({"run_id": "r1"})  # what it closes is the thread
+    for run_id in ("", "r" * 201):
+        with pytest.raises(CallerError, match="run_id: String should have at"):
+            parse_cancel({"run_id": run_id})
+
+
+def test_a_decision_as_awaken_writes_it_is_read() -> None:
+    (dated,) = parse_decisions({"target": "1-1", "action": "resume", "updated_at": 1_719_000_000})
+    assert (dated.updated_at, dated.undated, RESUME.undated) == (1_719_000_000, RESUME, RESUME)
 
 
 @pytest.mark.parametrize(

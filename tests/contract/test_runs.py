@@ -4,6 +4,7 @@ import pytest
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from wakeful.contract.base import json_bytes
+from wakeful.contract.files import FileRef
 from wakeful.contract.messages import Base64Source, ImageBlock
 from wakeful.contract.runs import (
     RESULT_BYTES,
@@ -146,6 +147,7 @@ def result_of(termination: Termination, **fields: object) -> RunResult:
     return RunResult.model_validate(known | {"termination": termination} | fields)
 
 
+FILE = FileRef(thread_id="t2", message_id="r2-3", type="image")
 PICTURE = ImageBlock(source=Base64Source(media_type="image/png", data="aGk=" * 50_000))
 
 
@@ -158,6 +160,7 @@ PICTURE = ImageBlock(source=Base64Source(media_type="image/png", data="aGk=" * 5
         (Cancelled(), {"output": ["x"] * 50_000, "response": "short"}),
         (Cancelled(), {"unread": ("m" * 200,) * 500, "receipt": {"cancelled": ["t" * 200] * 500}}),
         (Cancelled(), {"artifacts": (PICTURE,), "response": "short"}),
+        (Cancelled(), {"tool_files": (FILE,) * 2_000, "response": "short"}),
         (Errored(value="boom" * 50_000), {"agent_id": "a" * 100_000}),
         (Blocked(value="no" * 50_000), {}),
         (Stopped(value=StopDetail(code="c" * 50_000, detail="d" * 50_000)), {}),

@@ -20,12 +20,18 @@ from temporalio.worker import _replayer
 
 from tests.replay.record import HISTORIES
 from wakeful.contract import names
+from wakeful.contract.base import replace
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.messages import Message
+from wakeful.contract.permissions import Behavior, Rule
+from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import RunResult
+from wakeful.contract.subagents import SubagentContext
+from wakeful.contract.users import Users
 from wakeful.history.completed_part import last_completed_task
 from wakeful.history.conversation import ConversationReader
 from wakeful.history.decoder import ExecutionRef, Payloads, moments_of
+from wakeful.history.moments import Started
 from wakeful.history.read_only_replayer import ReadOnlyReplayer
 from wakeful.history.replayed_execution import ReplayedExecution, ThreadReading, replay_execution
 from wakeful.loop.machine.state import Thread
@@ -138,7 +144,8 @@ async def test_the_status_has_the_result_that_the_history_ends_with(whole: Whole
 
 @pytest.mark.parametrize("path", [path for path in THREADS if path.stem.endswith(".1")], ids=lambda path: path.stem)
 async def test_everything_is_as_in_the_snapshot_that_the_execution_passed_on(path: Path, whole: Whole) -> None:
-    thread = await snapshot_in(whole.history)
+    # No user has written to these threads, which snapshots of the first four formats do not say.
+    thread = replace(await snapshot_in(whole.history), users=Users())
     reading, kept = whole.reading, whole.carryover
     assert reading.status == status_view(thread)
     assert reading.state == thread.agent_state.view
@@ -150,13 +157,30 @@ async def test_everything_is_as_in_the_snapshot_that_the_execution_passed_on(pat
 @each_thread
 async def test_the_messages_are_those_that_the_models_were_given(path: Path, whole: Whole) -> None:
     """Rebuilt without a replay, from where the inputs of inferences say that history records them."""
-    conversation = ConversationReader(PAYLOADS)
+    conversation = ConversationReader(PAYLOADS, ExecutionRef("t1", "r1"))
     for moment in moments_of(whole.history.events):
         await conversation.read(moment)
     before, entries = conversation.conversation.entries()
     assert before.length == whole.reading.messages_before
     assert said(entries) == said(whole.reading.messages[: len(entries)])
     assert entries or path.stem in ("unknown_agent", "cost_without_prices")  # their models were given nothing
+
+
+async def test_a_sub_agent_that_is_read_without_a_replay_keeps_its_place_and_its_ancestors_rules() -> None:
+    """B-513"""
+    deny, allow = (Rule(tool="pay", behavior=behavior) for behavior in (Behavior.DENY, Behavior.ALLOW))
+    request = RunRequest(
+        agent_id="clerk",
+        input="Pay.",
+        parent_thread_id="t0",
+        permissions=(deny, allow),
+        subagent=SubagentContext(path=("t0",), work_id="delegate-1-1"),
+    )
+    reader = ConversationReader(PAYLOADS, ExecutionRef("t0/clerk", "r1"))
+    input = RawPayloads(payloads=await pydantic_data_converter.encode([request]))
+    await reader.read(Started(1, 0, "AgentRun", "t0/clerk", input, ""))
+    kept = reader.conversation.carryover
+    assert (kept.authority, kept.identity and kept.identity.path) == ((deny,), ("t0",))
 
 
 @each_thread

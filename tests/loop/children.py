@@ -7,6 +7,7 @@ from pydantic import JsonValue
 from tests.loop.driving import LOOK, PAY, THREAD, Driver, asks, call, make_agent, says, thread_id_of
 from wakeful.contract.agents import ResolvedAgent, ToolMode
 from wakeful.contract.budgets import Spent
+from wakeful.contract.files import FileRef
 from wakeful.contract.mail import AgentMessage, Relation, Sender, TaskEvent
 from wakeful.contract.messages import MediaBlock, ToolCall
 from wakeful.contract.runs import CancelReceipt, NaturalEnd, RunResult, Termination, status_reason
@@ -88,6 +89,7 @@ def child_settled(
     receipt: CancelReceipt | None = None,
     spent: Spent | None = None,
     media: Sequence[MediaBlock] = (),
+    files: Sequence[FileRef] = (),
 ) -> ChildSettled:
     """A sub-agent reports the end of its run."""
     termination = termination or NaturalEnd()
@@ -100,6 +102,7 @@ def child_settled(
         response=response,
         output=output,
         artifacts=tuple(media),
+        tool_files=tuple(files),
         steps=2,
         receipt=receipt,
         spent=spent,

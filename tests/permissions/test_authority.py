@@ -5,7 +5,7 @@ import pytest
 from tests.loop.driving import AGENT
 from wakeful.contract.carryover import AgentRules
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
-from wakeful.permissions.authority import binding_on, handing_on, narrowing, policy_rules, questions
+from wakeful.permissions.authority import RunRules, binding_on, handing_on, narrowing, policy_rules, questions
 from wakeful.permissions.rules import Ruling, evaluate
 
 ALLOW_ALL = PermissionPolicy(default_behavior=Behavior.ASK, rules=(Rule(tool="*", behavior=Behavior.ALLOW),))
@@ -55,3 +55,21 @@ def test_an_agent_that_takes_over_again_is_not_bound_by_its_own_rules() -> None:
     assert once == (AgentRules(agent_id="writer", rules=(ASK,)),)
     assert handing_on(handing_on(once, AGENT), writer) == once
     assert (binding_on("reviewer", once), binding_on("writer", once)) == ((ASK,), ())
+
+
+def test_the_rules_of_a_run_have_an_order_and_a_decision_of_the_run_itself_answers_its_own() -> None:
+    other = Rule(tool="look", behavior=Behavior.ALLOW)
+    earlier = RunRules(thread=(ALLOW, other), requested=(ASK,))
+    assert (earlier.ordered, earlier.questions) == ((ALLOW, other, ASK), ((ASK, other),))
+    answered = RunRules(thread=(ALLOW, other), requested=(ASK,), always=("pay", "revoked"))
+    assert (answered.ordered, answered.questions) == ((ALLOW, other, ASK, ALLOW), ())
+    inherited = RunRules(ancestors=(ASK,), thread=(other,))
+    assert (inherited.ordered, inherited.questions) == ((ASK, other), ((ASK, other),))
+
+
+def test_a_hook_answers_nothing_that_the_request_asks_and_the_request_answers_what_a_hook_asks() -> None:
+    everything = Rule(tool="*", behavior=Behavior.ALLOW)
+    allowed = RunRules(requested=(ASK,), added=(ALLOW, everything))
+    assert (allowed.ordered, allowed.questions) == ((ASK, ALLOW, everything, ASK), ((ASK,),))
+    asked = RunRules(requested=(SMALL,), added=(ASK,))
+    assert (asked.ordered, asked.questions) == ((SMALL, ASK), ((SMALL, ASK),))

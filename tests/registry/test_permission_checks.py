@@ -249,3 +249,57 @@ on_expiry = "deny"
             on_expiry="deny",
         ),
     )
+
+
+def warnings(caplog: pytest.LogCaptureFixture, *agents: Agent) -> list[str]:
+    with caplog.at_level(logging.WARNING, "wakeful"):
+        assert problems(*agents) == ()
+    return caplog.messages
+
+
+@pytest.mark.parametrize("field", ["delegates", "spawns", "handoffs"])
+@pytest.mark.parametrize(("default", "remedy"), [("deny", "deny"), ("ask", "ask about")])
+def test_a_closed_default_that_a_sub_agent_does_not_have_is_said_not_to_hold_for_it(
+    field: str, default: BehaviorName, remedy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B-513"""
+    boss = Agent(id="boss", permissions=policy({}, default)).model_copy(update={field: ("payer",)})
+    (warning,) = warnings(caplog, boss, Agent(id="payer", tools=[pay], mcp=[GIT]))
+    assert warning == (
+        f"agent 'boss' has default_behavior={default!r}, which does not hold for agent 'payer', one of its {field}: "
+        "that may call pay, mcp__git__*. Give agent 'payer' permissions of its own, or agent 'boss' rules that "
+        f"{remedy} these tools: rules hold for both"
+    )
+
+
+def test_a_warning_of_a_closed_default_names_the_first_of_many_tools(caplog: pytest.LogCaptureFixture) -> None:
+    servers = [McpServer(name=f"s{number}", url="http://localhost:1/mcp") for number in range(6)]
+    boss = Agent(id="boss", delegates=["payer"], permissions=policy({}, "deny"))
+    (warning,) = warnings(caplog, boss, Agent(id="payer", tools=[pay], mcp=servers))
+    assert "that may call pay, mcp__s0__*, mcp__s1__*, mcp__s2__*, mcp__s3__* and 2 more. Give" in warning
+
+
+@pytest.mark.parametrize(
+    ("boss", "payer"),
+    [
+        (policy({}, "deny"), Agent(id="payer")),  # it has no tools
+        (policy({}, "deny"), Agent(id="payer", tools=[pay], permissions=policy({}, "ask"))),
+        (policy({"*": "ask"}, "ask"), Agent(id="payer", tools=[pay], mcp=[GIT])),
+        (policy({"pay": "deny"}, "deny"), Agent(id="payer", tools=[pay])),
+        (policy({}, "allow"), Agent(id="payer", tools=[pay])),
+        (policy({}, "deny"), Agent(id="payer", description="Elsewhere.", endpoint=Endpoint(url="http://localhost:1"))),
+    ],
+)
+def test_sub_agents_that_may_call_nothing_that_a_closed_default_would_stop_need_no_warning(
+    boss: PermissionPolicy, payer: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert warnings(caplog, Agent(id="boss", delegates=["payer"], permissions=boss), payer) == []
+
+
+def test_an_agent_that_starts_itself_has_its_own_default(caplog: pytest.LogCaptureFixture) -> None:
+    assert warnings(caplog, Agent(id="boss", tools=[pay], spawns=["boss"], permissions=policy({}, "deny"))) == []
+
+
+def test_a_rule_that_allows_does_not_close_a_sub_agent(caplog: pytest.LogCaptureFixture) -> None:
+    boss = Agent(id="boss", delegates=["payer"], permissions=policy({"*": "allow"}, "deny"))
+    assert len(warnings(caplog, boss, Agent(id="payer", tools=[pay]))) == 1

@@ -9,7 +9,9 @@ from pydantic import JsonValue
 
 from wakeful.a2a.parts import text_of, value_of
 from wakeful.a2a.projection import WaitingCall
+from wakeful.contract.applied_decisions import ACTOR_LENGTH
 from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, SuspensionTicket
+from wakeful.contract.limits import cut
 from wakeful.contract.names import ACTION_PERMISSION
 from wakeful.contract.schemas import mismatch
 
@@ -46,7 +48,14 @@ def chosen_call(waiting: list[WaitingCall], message: Message) -> WaitingCall:
     raise InvalidParamsError(f"no call {wanted!r} waits for an answer; waiting: {known}")
 
 
-def decision_of(ticket: SuspensionTicket, message: Message) -> Decision:
+def actor_of(user: str, program: str) -> str:
+    """Who decides: the user whom the server has authenticated, if any, and the client's program as it names itself."""
+    product = cut(" ".join("".join(each if each.isprintable() else " " for each in program).split()), ACTOR_LENGTH)
+    client = f"A2A client {product}" if product else "A2A client"
+    return f"{user} ({client})" if user else client
+
+
+def decision_of(ticket: SuspensionTicket, message: Message, *, actor: str) -> Decision:
     """The decision that a message makes. It is bound to the question and the arguments that were shown.
 
     Raises:
@@ -64,7 +73,7 @@ def decision_of(ticket: SuspensionTicket, message: Message) -> Decision:
         result=result,
         reason=reason,
         decision_id=message.message_id,
-        actor="A2A client",
+        actor=actor,
         channel="a2a",
         arguments_digest=ticket.arguments_digest,
     )

@@ -14,8 +14,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from wakeful.a2a.following import is_rewind, shown
 from wakeful.a2a.projection import TreeRecord
-from wakeful.a2a.reading import read_refusal
-from wakeful.a2a.tasks import TERMINAL, TaskRef, rejected, task_of
+from wakeful.a2a.reading import read_refusal, read_task
+from wakeful.a2a.tasks import TERMINAL, TaskRef, rejected
 from wakeful.client.watching.descendants import watch
 from wakeful.client.watching.watcher import WatchContext
 from wakeful.contract import names
@@ -77,7 +77,7 @@ class _Fold:
 
     async def on_record(self, record: EventRecord) -> TaskChange | None:
         self._tree.on_record(record)
-        task = task_of(self._tree, self._ref)
+        task = await read_task(self._reader, self._tree, self._ref)
         if task is None and isinstance(record.event, SignalRefused) and record.event.signal == names.SIGNAL_SUBMIT:
             task = await self._refused(record)
         before, self._task = self._task, task

@@ -8,7 +8,7 @@ from a2a.types import Artifact, Part, Task, TaskArtifactUpdateEvent, TaskState, 
 from wakeful.a2a.parts import data_part, parts_of
 from wakeful.a2a.projection import Phase, RunRecord, TreeRecord
 from wakeful.a2a.reading import TaskReader
-from wakeful.a2a.tasks import RESPONSE, SETTLED, TaskRef, rejected, task_of
+from wakeful.a2a.tasks import RESPONSE, SETTLED, TaskRef, files_artifact, rejected
 from wakeful.client.client import Client
 from wakeful.client.watching.live import REWOUND
 from wakeful.contract import names
@@ -59,7 +59,7 @@ class TaskFollower:
     async def _on_record(self, record: EventRecord) -> list[TaskEvent]:
         """What a record of the thread, or of a delegate, changes."""
         self._tree.on_record(record)
-        task = task_of(self._tree, self._ref)
+        task = await self._reader.task(self._tree, self._ref)
         if task is None and isinstance(record.event, SignalRefused) and record.event.signal == names.SIGNAL_SUBMIT:
             task = await self._refused()
         if task is None:
@@ -79,7 +79,7 @@ class TaskFollower:
         """The task after a rewind, which has undone a part of what was followed."""
         tree = await self._reader.tree(self._ref.thread_id)
         self._tree, self._answer = tree or self._reader.empty_tree(self._ref.thread_id), AnswerStream(self._ref)
-        self.task = task_of(self._tree, self._ref) or self.task
+        self.task = await self._reader.task(self._tree, self._ref) or self.task
         return self.task
 
 
@@ -106,6 +106,8 @@ class AnswerStream:
                 yield self._update([_text_part(delta)], append=is_more)
             case _ if run.phase is Phase.DONE and run.summary is not None:
                 yield from self._rest(run.summary)
+                if run.files:
+                    yield self._update_of(files_artifact(run.files), append=False, last=True)
 
     def _rest(self, summary: FinishSummary) -> Iterator[TaskArtifactUpdateEvent]:
         response = summary.response
@@ -117,7 +119,9 @@ class AnswerStream:
             yield self._update(more, append=bool(response), last=True)
 
     def _update(self, parts: list[Part], *, append: bool, last: bool = False) -> TaskArtifactUpdateEvent:
-        artifact = Artifact(artifact_id=RESPONSE, name=RESPONSE, parts=parts)
+        return self._update_of(Artifact(artifact_id=RESPONSE, name=RESPONSE, parts=parts), append=append, last=last)
+
+    def _update_of(self, artifact: Artifact, *, append: bool, last: bool) -> TaskArtifactUpdateEvent:
         return TaskArtifactUpdateEvent(
             task_id=self._ref.id, context_id=self._ref.context_id, artifact=artifact, append=append, last_chunk=last
         )

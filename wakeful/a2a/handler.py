@@ -35,6 +35,7 @@ from a2a.utils.task import apply_history_length, validate_history_length
 from starlette.requests import Request
 from typing_extensions import override
 
+from wakeful.a2a.answering import actor_of
 from wakeful.a2a.cards import ServedAgent, card
 from wakeful.a2a.errors import translating
 from wakeful.a2a.following import TaskEvent, TaskFollower
@@ -209,7 +210,7 @@ class WakefulRequestHandler(RequestHandler):
         if has_push:  # it is refused before the message is sent
             await self._push_configs.check(given)
         if message.task_id:
-            turn = await self._sender.reply(message, live=live, check=check)
+            turn = await self._sender.reply(message, actor=_actor(context), live=live, check=check)
         else:
             turn = await self._sender.begin(agent.id, message, live=live, check=check)
         if has_push and turn.task.status.state not in TERMINAL:
@@ -277,6 +278,12 @@ class WakefulRequestHandler(RequestHandler):
                 return
         if turn.tree.root.run_of(message_id) is turn.tree.root.newest:
             await self._client.cancel(thread_id, reason="cancelled over A2A")
+
+
+def _actor(context: ServerCallContext) -> str:
+    """Who sends a request. A user is known if the served app is wrapped in Starlette's `AuthenticationMiddleware`."""
+    user = context.user.user_name if context.user.is_authenticated else ""
+    return actor_of(user, context.state.get("headers", {}).get("user-agent", ""))
 
 
 async def _disconnected(request: Request) -> None:

@@ -27,7 +27,7 @@ from wakeful.contract.events import (
     ToolCallOutcome,
     ToolCallResumed,
 )
-from wakeful.contract.messages import Message
+from wakeful.contract.messages import MediaBlock, Message
 from wakeful.contract.runs import Adapter, Cancelled, Errored, RunIdentity, RunStatus, Termination
 
 
@@ -52,6 +52,8 @@ class RunRecord:
     phase: Phase = Phase.CREATED
     summary: FinishSummary | None = None
     termination: Termination | None = None
+    files: tuple[MediaBlock, ...] | None = None
+    """The files that its tools returned; None until they are read, of a run that has ended."""
 
     @property
     def is_over_a2a(self) -> bool:

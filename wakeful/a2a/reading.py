@@ -1,17 +1,19 @@
 """Read the tasks of a thread from Temporal, whether a worker runs or not."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
+from itertools import accumulate
 
 from a2a.types import Task, TaskState
 from temporalio.client import WorkflowExecutionDescription as Description
 from temporalio.client import WorkflowExecutionStatus
 
-from wakeful.a2a.projection import ThreadRecord, TreeRecord
+from wakeful.a2a.projection import Phase, ThreadRecord, TreeRecord
 from wakeful.a2a.tasks import TaskRef, refs_of, task_of, waiting_task
 from wakeful.client.client import Client
+from wakeful.client.files import find_files
 from wakeful.client.recent_submissions import recent_submissions
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import describe
@@ -19,10 +21,12 @@ from wakeful.client.watching.heartbeat_feed import HeartbeatFeeds
 from wakeful.client.watching.retrying import OutageReporter, SharedCalls
 from wakeful.client.watching.watcher import WatchContext, Watcher
 from wakeful.contract import names
+from wakeful.contract.base import json_bytes
 from wakeful.contract.decisions import ClientDecisions
 from wakeful.contract.errors import CallerError, NoAnswer, ThreadNotFound
+from wakeful.contract.files import FileRef
 from wakeful.contract.ids import a2a_context_id, a2a_thread_id
-from wakeful.contract.messages import Message
+from wakeful.contract.messages import MediaBlock, Message
 from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
 from wakeful.contract.runs import Adapter, Errored
 from wakeful.contract.views import OutcomesView
@@ -31,6 +35,10 @@ from wakeful.history.pending_task import pending_task
 MAX_KEPT = 32
 MAX_KEPT_EVENTS = 20_000
 """Threads that a server keeps in memory, and events of all of them."""
+
+
+MAX_FILES_BYTES = 4_000_000
+"""Of the files of a task's tools, as JSON: clients read tasks whole, and may read one again and again."""
 
 
 class NotShared(CallerError):
@@ -120,14 +128,18 @@ class TaskReader:
         for message_id in tree.root.messages:
             ref = TaskRef(tree.thread_id, message_id)
             if ref.id == id:
-                task = task_of(tree, ref)
+                task = await read_task(self._client.reader, tree, ref)
                 return FoundTask(ref, task) if task is not None else None
         return next((found for found in await self._unhandled(tree) if found.ref.id == id), None)
 
     async def tasks(self, tree: TreeRecord) -> list[Task]:
-        """All tasks of a thread, the oldest first."""
+        """All tasks of a thread, the oldest first, without the files of their tools."""
         known = [task for ref in refs_of(tree) if (task := task_of(tree, ref)) is not None]
         return [*known, *(found.task for found in await self._unhandled(tree))]
+
+    async def task(self, tree: TreeRecord, ref: TaskRef) -> Task | None:
+        """The task that a message names, with the files of its tools once it has ended."""
+        return await read_task(self._client.reader, tree, ref)
 
     async def outcome(self, thread_id: str, id: str) -> Outcome | None:
         """What became of the message or the decision with this id; None if the thread does not know it."""
@@ -197,6 +209,29 @@ class TaskReader:
         if reason is None:
             return waiting_task(ref, message, at)
         return waiting_task(ref, message, at, state=TaskState.TASK_STATE_REJECTED, reason=reason)
+
+
+async def read_task(reader: ThreadReader, tree: TreeRecord, ref: TaskRef) -> Task | None:
+    """The task that a message names; once it has ended, with the files that its tools returned."""
+    run = tree.root.run_of(ref.message_id)
+    if run is not None and run.is_over_a2a and run.phase is Phase.DONE and run.summary and run.files is None:
+        run.files = await _read_files(reader, run.summary.tool_files)
+    return task_of(tree, ref)
+
+
+async def _read_files(reader: ThreadReader, refs: Sequence[FileRef]) -> tuple[MediaBlock, ...]:
+    """The newest of these files that fit a task."""
+    found = dict[FileRef, MediaBlock]()
+    for thread_id in dict.fromkeys(ref.thread_id for ref in refs):
+        with suppress(ThreadNotFound):  # of a sub-agent that was deleted
+            found |= await find_files(reader, (ref for ref in refs if ref.thread_id == thread_id))
+    return _newest_fitting([found[ref] for ref in refs if ref in found])
+
+
+def _newest_fitting(files: Sequence[MediaBlock]) -> tuple[MediaBlock, ...]:
+    sizes = accumulate(json_bytes(file) for file in reversed(files))
+    count = sum(size <= MAX_FILES_BYTES for size in sizes)
+    return tuple(files[len(files) - count :])
 
 
 async def read_outcome(reader: ThreadReader, thread_id: str, id: str) -> Outcome | None:

@@ -12,7 +12,7 @@ from wakeful.a2a.parts import blocks_of
 from wakeful.a2a.projection import TreeRecord, WaitingCall
 from wakeful.a2a.reading import FoundTask, NotShared, TaskReader
 from wakeful.a2a.task_ids import context_id, thread_of
-from wakeful.a2a.tasks import INTERRUPTED, SETTLED, TERMINAL, TaskRef, for_clients, task_of, waiting_task
+from wakeful.a2a.tasks import INTERRUPTED, SETTLED, TERMINAL, TaskRef, for_clients, waiting_task
 from wakeful.client.client import Client
 from wakeful.contract import messages
 from wakeful.contract.errors import DecisionRefused, NoAnswer
@@ -75,10 +75,11 @@ class Sender:
         tree = tree or self._reader.empty_tree(thread_id)
         return Turn(tree, ref, waiting_task(ref, sent, int(time.time() * 1000)))
 
-    async def reply(self, message: Message, *, live: bool, check: Check) -> Turn:
+    async def reply(self, message: Message, *, actor: str, live: bool, check: Check) -> Turn:
         """Answer the question of a task, or steer it.
 
         Args:
+            actor: who answers.
             check: raises if the message must not be sent.
 
         Raises:
@@ -102,7 +103,7 @@ class Sender:
             )
         await check(found.ref)
         if state in INTERRUPTED:
-            return await self._answered(found, await self._decide(tree, message))
+            return await self._answered(found, await self._decide(tree, message, actor=actor))
         await self._steer(tree, found, message, live=live)
         return Turn(tree, found.ref, found.task)
 
@@ -110,7 +111,7 @@ class Sender:
         """The task after an answer: it works, also while no worker has read the answer, and asks nothing twice."""
         tree = await self._reader.tree(found.ref.thread_id, with_ended=True)
         tree = tree or self._reader.empty_tree(found.ref.thread_id)
-        task = task_of(tree, found.ref) or found.task
+        task = await self._reader.task(tree, found.ref) or found.task
         if call not in tree.waiting():
             return Turn(tree, found.ref, task, is_over=task.status.state in SETTLED)
         task.status.CopyFrom(TaskStatus(state=TaskState.TASK_STATE_WORKING, timestamp=task.status.timestamp))
@@ -136,9 +137,9 @@ class Sender:
                 return True
         return False
 
-    async def _decide(self, tree: TreeRecord, message: Message) -> WaitingCall:
+    async def _decide(self, tree: TreeRecord, message: Message, *, actor: str) -> WaitingCall:
         call = chosen_call(for_clients(tree), message)
-        decision = decision_of(call.ticket, message)
+        decision = decision_of(call.ticket, message, actor=actor)
         try:
             await self._client.decide_many(call.thread_id, [decision], tenant=self._tenant, confirm=True)
         except DecisionRefused as error:

@@ -3,7 +3,7 @@
 A task is a run, named by a message that the run has read. Until a run reads the message, the task is submitted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from a2a.types import Artifact, Message, Part, Role, Task, TaskState, TaskStatus
@@ -16,10 +16,11 @@ from wakeful.a2a.task_ids import task_id
 from wakeful.contract import messages
 from wakeful.contract.decisions import SuspensionTicket
 from wakeful.contract.ids import a2a_context_id
+from wakeful.contract.messages import MediaBlock
 from wakeful.contract.runs import Blocked, Cancelled, Errored, StopDetail, Stopped, Termination
 
-RESPONSE = "response"
-"""The id of the artifact that has the answer of a run."""
+RESPONSE, FILES = "response", "files"
+"""The ids of the artifacts that have the answer of a run, and the files that its tools returned."""
 
 DECIDED_BY, STAFF = "decided_by", "staff"
 """The data of a status by which programs know that no message to the task can make the decision it waits for."""
@@ -116,14 +117,21 @@ def rejected(task: Task, reason: str) -> Task:
 
 
 def artifacts_of(run: RunRecord) -> list[Artifact]:
-    """The answer of a run that has ended."""
-    if run.phase is not Phase.DONE or run.summary is None or not (run.summary.response or run.summary.artifacts):
+    """The answer of a run that has ended, and the files that its tools returned."""
+    if run.phase is not Phase.DONE or run.summary is None:
         return []
+    files = [files_artifact(run.files)] if run.files else []
+    if not (run.summary.response or run.summary.artifacts):
+        return files
     parts = [Part(text=run.summary.response, media_type="text/plain")] if run.summary.response else []
     if run.summary.output is not None:
         parts.append(data_part(run.summary.output))
     parts += parts_of(run.summary.artifacts)
-    return [Artifact(artifact_id=RESPONSE, name=RESPONSE, parts=parts)]
+    return [Artifact(artifact_id=RESPONSE, name=RESPONSE, parts=parts), *files]
+
+
+def files_artifact(files: Sequence[MediaBlock]) -> Artifact:
+    return Artifact(artifact_id=FILES, name=FILES, parts=parts_of(files))
 
 
 def state_of(termination: Termination | None) -> TaskState:

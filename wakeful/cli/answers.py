@@ -19,6 +19,7 @@ from wakeful.cli.options import Cluster
 from wakeful.cli.session import read_status, with_client
 from wakeful.cli.terminal.text import call_text, printable
 from wakeful.client.approvals import PendingDecision, pending_of
+from wakeful.client.arguments import rejecting_invalid
 from wakeful.client.client import Client
 from wakeful.client.earlier_decisions import find_earlier
 from wakeful.contract.decisions import Decision, DecisionAction
@@ -40,21 +41,27 @@ class Answer:
     actor: str | None = None
     decision_id: str | None = None
     tenant: str | None = None
+    run_id: str | None = None
 
     def decision(self, target: str, shown: PendingDecision | None) -> Decision:
-        """The decision on one call, bound to the suspension and the arguments that were shown."""
-        return Decision(
-            target=(shown.suspension_id if shown else None) or target,
-            action=self.action,
-            result=self.result,
-            reason=self.reason,
-            arguments=self.arguments,
-            arguments_digest=shown.arguments_digest if shown else None,
-            always=self.always,
-            actor=self.actor,
-            decision_id=self.decision_id or uuid.uuid4().hex,
-            channel="cli",
-        )
+        """The decision on one call, bound to the suspension and the arguments that were shown.
+
+        Raises:
+            CallerError: a part of it is too large, or names nothing.
+        """
+        with rejecting_invalid(target="CALL"):
+            return Decision(
+                target=(shown.suspension_id if shown else None) or target,
+                action=self.action,
+                result=self.result,
+                reason=self.reason,
+                arguments=self.arguments,
+                arguments_digest=shown.arguments_digest if shown else None,
+                always=self.always,
+                actor=self.actor,
+                decision_id=self.decision_id or uuid.uuid4().hex,
+                channel="cli",
+            )
 
 
 def current_user() -> str:
@@ -148,10 +155,12 @@ async def send_answer(
         call = f": {printable(call_text(pending.tool_name, arguments))}"
     subject = printable(ticket_id(thread_id, target)) + call
     if isinstance(shown, NoAnswer):
-        await client.decide_many(thread_id, [decision], tenant=answer.tenant)
+        await client.decide_many(thread_id, [decision], tenant=answer.tenant, run_id=answer.run_id)
         return f"sent      {subject} (the decision waits in the run's history: {shown})"
     try:
-        status = await client.decide_many(thread_id, [decision], tenant=answer.tenant, confirm=True)
+        status = await client.decide_many(
+            thread_id, [decision], tenant=answer.tenant, run_id=answer.run_id, confirm=True
+        )
     except NoAnswer as error:
         return f"sent      {subject} ({error})"
     except DecisionRefused as error:  # it names the suspension that the decision is bound to

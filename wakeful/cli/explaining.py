@@ -15,7 +15,7 @@ from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.suggestions import did_you_mean
 from wakeful.contract.views import RuleScope
-from wakeful.permissions.authority import narrowing, policy_rules, questions
+from wakeful.permissions.authority import RunRules, narrowing, policy_rules
 from wakeful.permissions.explanation import Explanation, explain
 from wakeful.permissions.rules import run_context
 
@@ -134,16 +134,23 @@ async def in_thread(asked: Asked, client: Client, thread_id: str) -> list[Explai
         identity.model_copy(update={"tenant": asked.tenant or identity.tenant, "user": asked.user or identity.user}),
         {**status.metadata, **asked.metadata},
     )
-    agent, ancestor, of_thread, of_run = (
+    agent, ancestor, of_thread, of_run, of_hooks = (
         tuple(each.rule for each in view.rules if each.scope is scope)
-        for scope in (RuleScope.AGENT, RuleScope.ANCESTOR, RuleScope.THREAD, RuleScope.RUN)
+        for scope in (RuleScope.AGENT, RuleScope.ANCESTOR, RuleScope.THREAD, RuleScope.RUN, RuleScope.HOOK)
     )
     policy = PermissionPolicy(default_behavior=view.default_behavior, rules=agent)
-    named = {"an ancestor": ancestor, "the thread": of_thread, "the run": of_run, "--permission": asked.rules}
-    over = [(rule, origin) for origin, rules in named.items() for rule in rules]
-    asking = questions((*of_thread, *of_run, *asked.rules), (*ancestor, *of_thread))
-    explanation = explain(policy, over, asked.tool, asked.arguments, questions=asking, context=context)
-    return [Explained(asked, thread_id, explanation)]
+    rules = RunRules(ancestor, of_thread, (*of_run, *asked.rules), of_hooks, view.always)
+    named = (
+        ("an ancestor", ancestor),
+        ("the thread", of_thread),
+        ("the run", of_run),
+        ("--permission", asked.rules),
+        ("a hook", of_hooks),
+    )
+    origins = [origin for origin, each in named for _ in each]
+    origins += ["--permission" if rule in asked.rules else "the run" for rule in rules.restated]
+    origins += ["the thread" for _ in rules.answers]
+    return [_explained(asked, thread_id, policy, rules, origins, context)]
 
 
 def in_registry(asked: Asked, registry: Registry, agent_id: str | None) -> list[Explained]:
@@ -162,35 +169,80 @@ def in_registry(asked: Asked, registry: Registry, agent_id: str | None) -> list[
             f"--explain: no agent has tool {asked.tool!r}{meant or ';'} name the agent with --agent if an MCP server "
             "or a front end brings the tool"
         )
-    paths = [path for path in _paths(registry) if path[-1] in having]
+    paths = [path for path in _paths(registry) if path.agent_id in having]
     return [_along(asked, registry, path) for path in paths[:MOST_PATHS]]
 
 
-def _paths(registry: Registry) -> Iterator[tuple[str, ...]]:
-    """Every agent, and every way by which it is a sub-agent; the shorter ones first."""
-    level: list[tuple[str, ...]] = [(id,) for id in sorted(registry.agents)]
+@dataclass(frozen=True)
+class _Path:
+    """How an agent comes to make a call: it is a root's, or it is reached from another agent."""
+
+    agent_id: str
+    before: _Path | None = None
+    hands_off: bool = False
+    """The agent before it hands its run off to it, instead of starting it."""
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        return (self.agent_id,) if self.before is None else (*self.before.agents, self.agent_id)
+
+    @property
+    def is_in_root(self) -> bool:
+        """Whether the run is that of the request."""
+        return self.before is None or (self.hands_off and self.before.is_in_root)
+
+    def __str__(self) -> str:
+        link = " hands off to " if self.hands_off else " > "
+        return self.agent_id if self.before is None else f"{self.before}{link}{self.agent_id}"
+
+    def groups(self, registry: Registry, asked: Asked) -> Iterator[tuple[str, tuple[Rule, ...]]]:
+        """Whose rules the agents before it hand on, in the order in which a run is given them."""
+        if self.before is not None:
+            yield from self.before.groups(registry, asked)
+            yield f"agent {self.before.agent_id}", policy_rules(registry.resolve(self.before.agent_id))
+            if self.before.is_in_root and not self.hands_off:
+                yield "the request", asked.rules
+
+
+def _paths(registry: Registry) -> Iterator[_Path]:
+    """Every agent, and every way by which it is a sub-agent or takes over; the shorter ones first."""
+    level = [_Path(id) for id in sorted(registry.agents)]
     seen = 0
     while level and seen < MOST_PATHS * MOST_PATHS:
         yield from level
         seen += len(level)
         level = [
-            (*path, child)
+            _Path(next_id, path, hands_off)
             for path in level
-            for child in dict.fromkeys((*registry.agents[path[-1]].delegates, *registry.agents[path[-1]].spawns))
-            if child in registry.agents and child not in path
+            for agent in (registry.agents[path.agent_id],)
+            for hands_off, others in ((False, (*agent.delegates, *agent.spawns)), (True, agent.handoffs))
+            for next_id in dict.fromkeys(others)
+            if next_id in registry.agents and next_id not in path.agents
         ]
 
 
-def _along(asked: Asked, registry: Registry, path: tuple[str, ...]) -> Explained:
-    """What the rules decide in a run of the last agent, which those before it have started."""
-    *above, agent_id = path
-    over = [(rule, f"agent {id}") for id in above for rule in narrowing(policy_rules(registry.resolve(id)))]
-    over += [(rule, "the request") for rule in (narrowing(asked.rules) if above else asked.rules)]
-    identity = RunIdentity(thread_id="", run_id="", agent_id=agent_id, tenant=asked.tenant, user=asked.user)
+def _along(asked: Asked, registry: Registry, path: _Path) -> Explained:
+    """What the rules decide in a run of the last agent, which those before it have started or handed off."""
+    groups = list(path.groups(registry, asked))
+    rules = RunRules(narrowing(*(group for _, group in groups)), requested=asked.rules if path.is_in_root else ())
+    origins = [next(origin for origin, group in groups if rule in group) for rule in rules.ancestors]
+    origins += ["the request"] * len(rules.requested)
+    identity = RunIdentity(thread_id="", run_id="", agent_id=path.agent_id, tenant=asked.tenant, user=asked.user)
     context = run_context(identity, asked.metadata)
-    policy, asking = registry.resolve(agent_id).permissions, questions([rule for rule, _ in over])
-    explanation = explain(policy, over, asked.tool, asked.arguments, questions=asking, context=context)
-    return Explained(asked, " > ".join(path), explanation)
+    return _explained(asked, str(path), registry.resolve(path.agent_id).permissions, rules, origins, context)
+
+
+def _explained(
+    asked: Asked,
+    where: str,
+    policy: PermissionPolicy | None,
+    rules: RunRules,
+    origins: Sequence[str],
+    context: JsonValue,
+) -> Explained:
+    over = list(zip(rules.ordered, origins, strict=True))
+    explanation = explain(policy, over, asked.tool, asked.arguments, questions=rules.questions, context=context)
+    return Explained(asked, where, explanation)
 
 
 def lines_of(explained: Sequence[Explained], *, as_json: bool) -> list[str]:

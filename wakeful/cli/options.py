@@ -155,6 +155,10 @@ ReasonOption = Annotated[
     str | None, typer.Option(metavar="TEXT", help="Why. The model reads it, and history keeps it.")
 ]
 RecordedReasonOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Why. History keeps it.")]
+RunIdOption = Annotated[
+    str | None,
+    typer.Option("--run", metavar="ID", help="Of this run alone: it is refused if the thread has a newer run."),
+]
 ActorOption = Annotated[
     str | None, typer.Option(metavar="NAME", help="Who decides; history keeps it. [default: USER@HOST]")
 ]

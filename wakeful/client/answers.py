@@ -216,6 +216,7 @@ def result_of(finish: RunFinish, *, steps: int) -> RunResult:
         unread=summary.unread,
         output=summary.output,
         artifacts=summary.artifacts,
+        tool_files=summary.tool_files,
     )
 
 

@@ -89,7 +89,8 @@ class PendingDecision(Wire):
     undecodable: Few[bool] = False
     """The reason is that this program does not have the thread's payload codec."""
     sent: Maybe[Sent] = None
-    """The decision that was sent about it, if no worker has handled that yet: do not ask for it again."""
+    """What was sent and settles it, if no worker has handled that yet: a decision about it, or a cancel or close of its
+    run. Do not ask for it."""
     is_question: Few[bool] = False
     """The tool asks for a value; else it, a rule, a gate or a hook asks whether the call may run. Only entries that
     were read from the thread say so."""
@@ -167,6 +168,7 @@ async def decide(
     *,
     is_confirmed: bool,
     tenant: str | None = None,
+    run_id: str | None = None,
 ) -> DecisionStatus | None:
     """Send decisions as one signal, and, if it is to be confirmed, wait for what becomes of them.
 
@@ -184,8 +186,8 @@ async def decide(
         check_type("a decision", each, Decision, "a Decision(…)")
     named = tuple(map(_completed, decisions))
     with rejecting_invalid():
-        batch = Decisions(decisions=named, tenant=tenant)
-    signal = named[0] if len(named) == 1 and tenant is None else batch
+        batch = Decisions(decisions=named, tenant=tenant, run_id=run_id)
+    signal = named[0] if len(named) == 1 and tenant is None and run_id is None else batch
     size = len(signal.model_dump_json().encode(errors="surrogatepass"))
     if size > SIGNAL_LIMIT:
         raise CallerError(f"the decision has {size:,} bytes, but the limit is {SIGNAL_LIMIT:,}: shorten it")
@@ -204,7 +206,7 @@ async def decide(
 def _completed(decision: Decision) -> Decision:
     """With an id, and with the channel by which it comes."""
     id, channel = decision.decision_id or uuid.uuid4().hex, decision.channel or DecisionChannel.CLIENT
-    return decision.model_copy(update={"decision_id": id, "channel": channel})
+    return decision.undated.model_copy(update={"decision_id": id, "channel": channel})
 
 
 def pending_of(view: StatusView | PendingView) -> tuple[PendingDecision, ...]:
@@ -214,7 +216,7 @@ def pending_of(view: StatusView | PendingView) -> tuple[PendingDecision, ...]:
     is_read = isinstance(view, StatusView)  # a memo does not say which calls a gate has suspended
     return tuple(
         _entry(view.identity, call, call.ticket, now, cut=call.call_id in cut, is_read=is_read).model_copy(
-            update={"sent": view.decision_sent(call) if isinstance(view, StatusView) else None}
+            update={"sent": view.settled_by(call) if isinstance(view, StatusView) else None}
         )
         for call in view.calls
         if call.ticket is not None
@@ -222,7 +224,7 @@ def pending_of(view: StatusView | PendingView) -> tuple[PendingDecision, ...]:
 
 
 def not_sent(pending: Iterable[PendingDecision]) -> tuple[PendingDecision, ...]:
-    """Those for which no decision was sent that waits for a worker: a person can be asked for them."""
+    """Those that nothing settles which waits for a worker: a person can be asked for them."""
     return tuple(each for each in pending if each.sent is None)
 
 
@@ -281,11 +283,10 @@ async def _has_backlog(temporal: TemporalClient, queue: str) -> bool:
 
 
 def _with_sent(entries: tuple[PendingDecision, ...], sent: tuple[Sent, ...]) -> tuple[PendingDecision, ...]:
-    decisions = {each.target: each for each in reversed(sent) if each.target is not None}
-    return tuple(
-        entry.model_copy(update={"sent": decisions.get(entry.call_id) or decisions.get(entry.suspension_id or "")})
-        for entry in entries
-    )
+    def settling(entry: PendingDecision) -> Sent | None:
+        return next((each for each in sent if each.settles(entry.run_id, entry.call_id, entry.suspension_id)), None)
+
+    return tuple(entry.model_copy(update={"sent": settling(entry) or entry.sent}) for entry in entries)
 
 
 def _entries(

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from temporalio.client import Client as TemporalClient
 from temporalio.service import RPCError, RPCStatusCode
 
+from wakeful.client.arguments import rejecting_invalid
 from wakeful.client.queries import QUERY_TIMEOUT
 from wakeful.client.thread_reader import ThreadReader
 from wakeful.client.wake import WakeSignal, signal_or_wake
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError, CannotDecode, NoAnswer, WakefulError
 from wakeful.contract.events import EventRecord, FinishSummary, RunFinish, SignalRefused, TaskChanged
+from wakeful.contract.requests import CancelRequest
 from wakeful.contract.runs import Cancelled, CancelReceipt, RunStatus, ThreadMode
 from wakeful.contract.views import StatusView
 from wakeful.history.close_states import has_ended
@@ -46,15 +48,20 @@ class StoppedWork:
 
 
 async def cancel_and_wait(
-    client: "Client", thread_id: str, *, reason: str | None, on_trouble: Callable[[WakefulError], None]
+    client: "Client",
+    thread_id: str,
+    *,
+    reason: str | None,
+    run_id: str | None = None,
+    on_trouble: Callable[[WakefulError], None],
 ) -> StoppedWork:
     """Cancel, and return when the run that is under way has ended, or the tasks of an idle thread have.
 
     Raises:
-        CallerError: the thread is idle and has no tasks.
+        CallerError: the thread is idle and has no tasks, or `run_id` is not its newest run.
     """
     last, tasks = await _last_event(client, thread_id), await _idle_tasks(client, thread_id)
-    await client.cancel(thread_id, reason=reason)
+    await client.cancel(thread_id, reason=reason, run_id=run_id)
     left = set(tasks)
     async for record in client.watch(thread_id, after=last, on_trouble=on_trouble):
         match record.event:
@@ -131,8 +138,37 @@ async def cancel_run(temporal: TemporalClient, thread_id: str, *, reason: str | 
     return mode is not None
 
 
-async def cancel_thread(reader: ThreadReader, thread_id: str, *, reason: str | None = None) -> bool:
+async def cancel_newest_run(
+    temporal: TemporalClient, thread_id: str, run_id: str, *, reason: str | None = None
+) -> None:
+    """Send the `cancel` signal for this run alone, in either mode: the thread compares the id when it handles it.
+
+    Temporal's own cancel cannot name a run, and another could begin between a look at the status and that cancel.
+
+    Raises:
+        ThreadNotFound: no open workflow has this id.
+        CallerError: the workflow is a background tool, or the id can be no run's.
+        CannotDecode: the workers of the thread could not read the signal.
+    """
+    with rejecting_invalid():
+        request = CancelRequest(reason=reason, run_id=run_id)
+    try:
+        described = await temporal.get_workflow_handle(thread_id).describe()
+        if described.workflow_type == names.WORKFLOW_TOOL_TASK:
+            raise CallerError(f"{thread_id!r} is a background tool, which has no run: leave out run_id")
+        await read_start(temporal, ExecutionRef(thread_id, described.run_id))
+        await temporal.get_workflow_handle(thread_id).signal(names.SIGNAL_CANCEL, request)
+    except RPCError as error:
+        raise error_of(error, thread_id) from error
+
+
+async def cancel_thread(
+    reader: ThreadReader, thread_id: str, *, reason: str | None = None, run_id: str | None = None
+) -> bool:
     """Cancel the run that is under way, or the tasks of a thread that has closed while they work on.
+
+    Args:
+        run_id: cancel this run alone, as `cancel_newest_run` does.
 
     Returns:
         As `cancel_run` does.
@@ -141,6 +177,9 @@ async def cancel_thread(reader: ThreadReader, thread_id: str, *, reason: str | N
         ThreadNotFound: no workflow has this id.
         CallerError: the thread has closed, and has no tasks.
     """
+    if run_id is not None:
+        await cancel_newest_run(reader.temporal, thread_id, run_id, reason=reason)
+        return True
     if await _cancel_tasks_of_closed(reader, thread_id, reason=reason):
         return True
     is_decoded = await cancel_run(reader.temporal, thread_id, reason=reason)

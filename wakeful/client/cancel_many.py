@@ -1,4 +1,4 @@
-"""Cancel every active run and background tool that a list query finds, such as those of an agent or a tenant.
+"""Cancel every active run and background tool that a list query finds, such as those of an agent, a tenant or a user.
 
 Sub-agents and tools that are found are cancelled beside their parents: a thread's cancel leaves the tasks of its
 earlier runs. The end of a task starts a run of its idle thread, unless the thread itself was cancelled: so an idle
@@ -66,12 +66,15 @@ class CancelledMany:
     """Those of `requested` that Temporal's own cancel also closes, because their mode cannot be decoded here."""
 
 
-def filter_of(*, query: str | None, agent_id: str | None, tenant: str | None) -> str:
+def filter_of(
+    *, query: str | None = None, agent_id: str | None = None, tenant: str | None = None, user: str | None = None
+) -> str:
     """The list filter for all of these conditions that are given."""
     conditions = [
         *([f"({query})"] if query is not None else []),
         *([f"{names.ATTRIBUTE_AGENT} = {quoted(agent_id)}"] if agent_id is not None else []),
         *([f"{names.ATTRIBUTE_TENANT} = {quoted(tenant)}"] if tenant is not None else []),
+        *([f"{names.ATTRIBUTE_USER} = {quoted(user)}"] if user is not None else []),
     ]
     return " AND ".join(conditions)
 

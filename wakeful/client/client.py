@@ -1,7 +1,7 @@
 """The verbs that callers use on threads. A thin layer over Temporal's client, which stays reachable."""
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, Self, TypeVar, Unpack, get_args, overload
 
@@ -32,8 +32,10 @@ from wakeful.client.changes import Changed, change, read_queued
 from wakeful.client.confirming import DecisionStatus, confirm_message
 from wakeful.client.decisions import DecisionFilter, read_decisions
 from wakeful.client.deletion.delete import DeleteReceipt, delete_thread
+from wakeful.client.deletion.owned import OwnedFilter, OwnedThreads, find_owned
 from wakeful.client.diagnosis.causes import Diagnosis
 from wakeful.client.diagnosis.reader import why
+from wakeful.client.files import find_files
 from wakeful.client.schedules import Schedules
 from wakeful.client.start import Handle, start_thread, wait_for_last_result
 from wakeful.client.thread_reader import ThreadReader
@@ -54,8 +56,9 @@ from wakeful.contract import names
 from wakeful.contract.decisions import Decision, DecisionAction, DecisionActionName
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.events import EventRecord
+from wakeful.contract.files import FileRef
 from wakeful.contract.mail import UndeliveredMessage
-from wakeful.contract.messages import ContentBlock, InputMessage, Message
+from wakeful.contract.messages import ContentBlock, InputMessage, MediaBlock, Message
 from wakeful.contract.requests import (
     TITLE_LENGTH,
     EditRequest,
@@ -375,6 +378,22 @@ class Client:
         """All messages of the thread, from its first execution on."""
         return await read_messages(self.reader, thread_id)
 
+    async def files(self, refs: Iterable[FileRef]) -> list[MediaBlock]:
+        """The files that tools returned, such as those of `RunResult.tool_files`, from the threads that have them.
+
+        Raises:
+            CallerError: a thread has one of them no more: its run was rolled back.
+            ThreadNotFound: one of the threads has been deleted.
+        """
+        wanted = tuple(refs)
+        found = await find_files(self.reader, wanted)
+        if (lost := next((ref for ref in wanted if ref not in found), None)) is not None:
+            raise CallerError(
+                f"thread {lost.thread_id!r} has no file {lost.index} in message {lost.message_id!r}: the run that "
+                "returned it was rolled back, or the reference is not one of a result"
+            )
+        return [found[ref] for ref in wanted]
+
     async def at_step(self, thread_id: str, step: int) -> ThreadAtStep:
         """The thread's messages, status and state as they were at the end of a step, which `wakeful show` numbers.
 
@@ -460,7 +479,8 @@ class Client:
         Args:
             status: of the newest run: `created`, `running`, `waiting` or `done`.
             outcome: how the newest run ended: `natural`, `stopped`, `blocked`, `error` or `cancelled`.
-            user: the user for whom the newest run acts.
+            user: who has written to the thread, or for whom its newest run acts. Lists show at most 50 users of a
+                thread; `threads_of` also finds threads that more have written to.
             started_after: of its newest execution: a time, or how long ago.
             subagents: also list the threads of sub-agents.
             query: any other condition, as a Temporal list filter; such as on search attributes of your own.
@@ -571,6 +591,7 @@ class Client:
         decision_id: str | None = None,
         actor: str | None = None,
         tenant: str | None = None,
+        run_id: str | None = None,
         confirm: bool = False,
     ) -> DecisionStatus | None:
         """Answer a suspended tool call, by its id or by its suspension's.
@@ -584,6 +605,7 @@ class Client:
             always: also allow such calls on this thread from now on.
             decision_id: sending a decision with the same id again has no effect.
             tenant: yours, as for `send`: a thread of another tenant refuses the decision.
+            run_id: of the run whose call it is: the decision is refused if the thread has a newer run.
 
         Raises:
             CallerError: the result or the arguments are too large.
@@ -604,12 +626,21 @@ class Client:
                 decision_id=decision_id or uuid.uuid4().hex,
                 actor=actor,
             )
-        return await self.decide_many(thread_id, (decision,), tenant=tenant, confirm=confirm)
+        return await self.decide_many(thread_id, (decision,), tenant=tenant, run_id=run_id, confirm=confirm)
 
     async def decide_many(
-        self, thread_id: str, decisions: Sequence[Decision], *, tenant: str | None = None, confirm: bool = False
+        self,
+        thread_id: str,
+        decisions: Sequence[Decision],
+        *,
+        tenant: str | None = None,
+        run_id: str | None = None,
+        confirm: bool = False,
     ) -> DecisionStatus | None:
         """Answer several suspended calls of one thread: all of them, or none if one decision cannot be applied.
+
+        Args:
+            run_id: of the run whose calls they are, as for `decide`.
 
         Raises:
             OtherTenant: the thread belongs to another tenant, as for `send`.
@@ -617,7 +648,7 @@ class Client:
             NoAnswer: with `confirm`, when no worker has handled them in time; they are in history, and will be applied.
         """
         with client_span(SPAN_DECIDE, thread_id=thread_id):
-            return await decide(self.reader, thread_id, decisions, is_confirmed=confirm, tenant=tenant)
+            return await decide(self.reader, thread_id, decisions, is_confirmed=confirm, tenant=tenant, run_id=run_id)
 
     async def submit(
         self,
@@ -707,6 +738,9 @@ class Client:
         thread_id: str,
         tools: Sequence[str],
         *,
+        inherited: bool = False,
+        actor: str | None = None,
+        reason: str | None = None,
         request_id: str | None = None,
         tenant: str | None = None,
         confirm: bool = False,
@@ -716,6 +750,9 @@ class Client:
         It applies to calls that start afterwards.
 
         Args:
+            inherited: lift rules that the thread has of its ancestors, or of agents that handed it off, instead: this
+                thread, and what it starts from now on, may do what they denied or asked about. The event has `actor`
+                and `reason`.
             request_id: sending a request with the same id again has no effect.
             tenant: yours, as for `send`: a thread of another tenant refuses the request.
             confirm: wait until the thread has handled it, and return which rules are revoked.
@@ -726,10 +763,17 @@ class Client:
             NoAnswer: with `confirm`, when no worker has handled it in time; it is in history, and will be handled.
         """
         with rejecting_invalid():
-            request = RevokeRequest(tools=several(tools), request_id=request_id, tenant=tenant)
+            request = RevokeRequest(
+                tools=several(tools),
+                inherited=inherited,
+                actor=actor,
+                reason=reason,
+                request_id=request_id,
+                tenant=tenant,
+            )
         return await change(self.reader, thread_id, request, is_confirmed=confirm)
 
-    async def cancel(self, thread_id: str, *, reason: str | None = None) -> None:
+    async def cancel(self, thread_id: str, *, reason: str | None = None, run_id: str | None = None) -> None:
         """Cancel the active run; wait for `result` to know that it has ended.
 
         If the run has ended and its tasks work on, they are cancelled: a thread that is closed is woken for it, starts
@@ -737,8 +781,12 @@ class Client:
 
         In `run` mode this is Temporal's own cancel, after which the workflow closes as Canceled. A thread in `thread`
         mode is sent the `cancel` signal, and stays open; without the thread's codec, it gets Temporal's cancel, too.
+
+        Args:
+            run_id: cancel this run alone, by the `cancel` signal in either mode: the thread refuses it if this run has
+                ended, or is not its newest. A workflow in `run` mode then closes as Completed.
         """
-        await cancel_thread(self.reader, thread_id, reason=reason)
+        await cancel_thread(self.reader, thread_id, reason=reason, run_id=run_id)
 
     async def close(self, thread_id: str, *, reason: str | None = None) -> None:
         """Cancel the active run and all tasks, if there are any, and complete the thread's workflow.
@@ -805,6 +853,24 @@ class Client:
             CallerError: the thread is a sub-agent of a thread that exists: delete that one.
         """
         return await delete_thread(self.temporal, thread_id, profiles=profiles)
+
+    async def threads_of(
+        self, *, tenant: str | None = None, user: str | None = None, query: str | None = None
+    ) -> OwnedThreads:
+        """The threads of a tenant, or those to which a user has written, to delete them; nothing is deleted.
+
+        It finds them by search attributes, and reads those that lists do not say enough of: that takes time in a
+        namespace without Wakeful's search attributes, and for threads of releases that did not show users. What no
+        worker has handled yet is not found.
+
+        Args:
+            tenant: with `user`, only this tenant's threads: users of several tenants may have one name.
+            query: only threads that this Temporal list filter finds, too.
+
+        Raises:
+            CallerError: neither a tenant nor a user is given, or Temporal does not understand `query`.
+        """
+        return await find_owned(self.reader, OwnedFilter(tenant, user, query))
 
     def handle(self, thread_id: str, *, run_id: str | None = None) -> Handle:
         """The thread's workflow, for everything that Temporal's own client can do with it."""

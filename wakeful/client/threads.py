@@ -23,6 +23,7 @@ from wakeful.contract.base import Few, Maybe, Wire
 from wakeful.contract.errors import CallerError, WakefulError
 from wakeful.contract.runs import RunStatus, RunStatusName
 from wakeful.contract.suggestions import did_you_mean
+from wakeful.contract.users import parse_shown
 from wakeful.contract.views import StatusView
 from wakeful.history.decoder import Payloads
 from wakeful.history.list_queries import any_of, quoted
@@ -42,6 +43,7 @@ _REASON = SearchAttributeKey.for_keyword(names.ATTRIBUTE_REASON)
 _PARENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_PARENT)
 _TENANT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_TENANT)
 _USER = SearchAttributeKey.for_keyword(names.ATTRIBUTE_USER)
+_USERS = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_USERS)
 _PENDING = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_PENDING)
 
 
@@ -61,6 +63,10 @@ class ThreadSummary(Wire):
     tenant: Maybe[str] = None
     user: Maybe[str] = None
     """The user for whom the newest run acts."""
+    users: Few[tuple[str, ...]] = ()
+    """The users who have written to the thread, in the order in which they wrote first."""
+    more_users: Few[bool] = False
+    """There were others: more than lists show, or before a release that records them."""
     pending: Few[tuple[str, ...]] = ()
     """The ids of the calls that wait for a decision."""
     parent_thread_id: Maybe[str] = None
@@ -100,8 +106,11 @@ class ThreadFilter:
         """Whether a thread that was read has the metadata."""
         return all(key in summary.metadata and summary.metadata[key] == self.metadata[key] for key in self.metadata)
 
-    def condition(self) -> str:
+    def condition(self, *, of_newest_run: bool = False) -> str:
         """The list filter.
+
+        Args:
+            of_newest_run: of the user, only threads whose newest run acts for them; else also all that they wrote to.
 
         Raises:
             CallerError: a status or an outcome that no run has.
@@ -116,9 +125,12 @@ class ThreadFilter:
             (names.ATTRIBUTE_STATUS, self.status),
             (names.ATTRIBUTE_OUTCOME, self.outcome),
             (names.ATTRIBUTE_TENANT, self.tenant),
-            (names.ATTRIBUTE_USER, self.user),
         )
         conditions = [_THREADS, *(f"{name} = {quoted(str(value))}" for name, value in keywords if value is not None)]
+        if self.user is not None:
+            of_user = f"{names.ATTRIBUTE_USER} = {quoted(self.user)}"
+            wrote = f"{names.ATTRIBUTE_USERS} = {quoted(self.user)}"
+            conditions.append(of_user if of_newest_run else f"({wrote} OR {of_user})")
         if self.is_open is not None:
             conditions.append(f"ExecutionStatus {'=' if self.is_open else '!='} 'Running'")
         times = (">", self.started_after), ("<", self.started_before)
@@ -147,6 +159,9 @@ async def list_threads(
     """
     condition, left, shown = wanted.condition(), limit, set[str]()
     try:
+        if wanted.user is not None and not await _is_understood(reader.temporal, condition):
+            # A namespace that only workers of an older release have served does not know who else wrote.
+            condition = wanted.condition(of_newest_run=True)
         async for page in _pages(reader.temporal, condition, size=min(PAGE, limit or PAGE)):
             newest = await _newest(reader.temporal, [each for each in page if each.id not in shown])
             candidates = newest if wanted.metadata else newest[:left]
@@ -164,6 +179,17 @@ async def list_threads(
                 "attribute of Wakeful, `wakeful doctor` says how to register it"
             ) from error
         raise WakefulError(f"Temporal does not list the threads: {error.message}") from error
+
+
+async def _is_understood(temporal: TemporalClient, condition: str) -> bool:
+    """Whether the namespace has every search attribute in a list filter."""
+    try:
+        await temporal.list_workflows(condition, page_size=1).fetch_next_page()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.INVALID_ARGUMENT:
+            raise
+        return False
+    return True
 
 
 async def _pages(temporal: TemporalClient, condition: str, *, size: int) -> AsyncIterator[list[WorkflowExecution]]:
@@ -205,6 +231,7 @@ def _summary(execution: WorkflowExecution, title: str) -> ThreadSummary:
     attributes, status = execution.typed_search_attributes, execution.status
     is_open = status is None or status is WorkflowExecutionStatus.RUNNING
     shown = attributes.get(_STATUS)
+    users = parse_shown(attributes.get(_USERS) or ())
     return ThreadSummary(
         thread_id=execution.id,
         agent_id=attributes.get(_AGENT) or "",
@@ -214,6 +241,8 @@ def _summary(execution: WorkflowExecution, title: str) -> ThreadSummary:
         reason=attributes.get(_REASON),
         tenant=attributes.get(_TENANT),
         user=attributes.get(_USER),
+        users=users.names,
+        more_users=users.more,
         pending=tuple(attributes.get(_PENDING) or ()) if is_open else (),
         parent_thread_id=attributes.get(_PARENT),
         closed_as=None if is_open or status is None else status.name.lower(),

@@ -17,8 +17,9 @@ from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import Priority, RunIdentity, RunMode
 from wakeful.contract.segments import SegmentRef
 from wakeful.contract.settings import Caller, RunSettings
-from wakeful.contract.tasks import Task, TaskStarter
+from wakeful.contract.tasks import MailStarter, Task, TaskStarter
 from wakeful.contract.tools import ToolDescriptor
+from wakeful.contract.users import Users
 
 UNDELIVERED_BYTES = 300_000
 """Of all undelivered messages together."""
@@ -79,6 +80,8 @@ class Carryover(Wire):
     undelivered: Few[tuple[UndeliveredMessage, ...]] = ()
     mail: Few[tuple[Message, ...]] = ()
     """Mail that arrived too late for the last run to read it."""
+    mail_starters: Few[tuple[MailStarter, ...]] = ()
+    """For whom the runs acted that started the tasks whose mail it is: so does the run that the mail begins."""
     late_mail: Few[bool] = False
     """Some of it came after the close: the woken thread starts a run with it."""
     unread: Few[tuple[UnreadMessage, ...]] = ()
@@ -96,6 +99,8 @@ class Carryover(Wire):
     """Only for a fork, which continues a run: agent state with run scope."""
     run_permissions: Few[tuple[Rule, ...]] = ()
     """Only for a fork: the permissions of the run."""
+    run_requested: Few[tuple[Rule, ...]] = ()
+    """Only for a fork: those of them that the run's request had set."""
     run_user: Maybe[str] = None
     run_metadata: Few[dict[str, JsonValue]] = {}
     """Only for a fork: the user and the metadata of the run."""
@@ -118,6 +123,8 @@ class Carryover(Wire):
     """Where the older part of the conversation and of the events is archived."""
     agents: Few[int] = 0
     """How many agents the tree of the last run has started: a run that no person asks for continues the count."""
+    users: Maybe[Users] = None
+    """Who has written to the thread; absent if a release wrote this that did not record it."""
 
     def for_fork(self) -> "Carryover":
         """What a fork inherits: tasks, mail, parent and outcomes are the thread's own."""
@@ -133,6 +140,7 @@ class Carryover(Wire):
             frontend_tools=self.frontend_tools,
             context=self.context,
             tenant=self.tenant,
+            users=self.users,
         )
 
     def fitting(self) -> "Carryover":
@@ -140,15 +148,23 @@ class Carryover(Wire):
         room = min(CARRYOVER_BYTES, WITH_UNREAD_BYTES - sum(map(json_bytes, self.unread)))
         undelivered = newest_undelivered(self.undelivered, within=room)
         mail, room = _fitting(self.mail, room - sum(map(json_bytes, undelivered)))
-        starters, room = _fitting(self.task_starters, room)
-        bare = (each.without_tools for each in self.task_starters if each not in starters and each.permissions)
+        starters, room = _starters_in(self.task_starters, room)
+        mail_starters, room = _starters_in(self.mail_starters, room)
         context, _ = _fitting(self.context[::-1], room)
         tools, _ = _fitting(self.frontend_tools, FRONTEND_TOOLS_BYTES)
         kept = {"undelivered": undelivered, "mail": mail, "context": context[::-1], "frontend_tools": tools}
-        return self.model_copy(update={**kept, "task_starters": (*bare, *starters)})
+        return self.model_copy(update={**kept, "task_starters": starters, "mail_starters": mail_starters})
 
 
 W = TypeVar("W", bound=Wire)
+S = TypeVar("S", bound=TaskStarter)
+
+
+def _starters_in(starters: tuple[S, ...], room: int) -> tuple[tuple[S, ...], int]:
+    """The starters; those that do not fit begin runs that may call no tool, if they had rules."""
+    fitting, left = _fitting(starters, room)
+    bare = (each.without_tools for each in starters if each not in fitting and each.permissions)
+    return (*bare, *fitting), left
 
 
 def _fitting(values: tuple[W, ...], room: int) -> tuple[tuple[W, ...], int]:

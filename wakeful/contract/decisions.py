@@ -11,7 +11,7 @@ from wakeful.contract.applied_decisions import AppliedDecision, DecisionChannel,
 from wakeful.contract.applied_decisions import DecisionAction as DecisionAction
 from wakeful.contract.applied_decisions import DecisionActionName as DecisionActionName
 from wakeful.contract.base import Few, Maybe, Wire, Written
-from wakeful.contract.limits import Name, cut, within
+from wakeful.contract.limits import NAME_LENGTH, Name, cut, within
 from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import ACTION_PERMISSION, TOOL_REMOTE_INPUT
 
@@ -151,6 +151,8 @@ class Decision(Written):
     """Also allow such calls on this thread from now on."""
     channel: Annotated[Maybe[DecisionChannel], AfterValidator(_is_sent)] = None
     """By which way it comes; `Client` says so itself."""
+    updated_at: Maybe[JsonValue] = None
+    """When it was made, as awaken's clients write it. It is ignored: the thread records when it applies a decision."""
 
     if TYPE_CHECKING:
 
@@ -167,7 +169,13 @@ class Decision(Written):
             arguments_digest: str | None = ...,
             always: bool = ...,
             channel: DecisionChannel | DecisionChannelName | None = ...,
+            updated_at: JsonValue = ...,
         ) -> None: ...
+
+    @property
+    def undated(self) -> "Decision":
+        """Without what is ignored."""
+        return self if self.updated_at is None else self.model_copy(update={"updated_at": None})
 
     def applied(self, ticket: SuspensionTicket, at: int) -> AppliedDecision:
         """The record of it, for the call with this ticket. What names no channel came by a signal."""
@@ -228,22 +236,28 @@ class ClientDecisions(StrEnum):
 ClientDecisionsName = Literal["none", "questions", "all"]
 
 
+NewestRun = Maybe[Annotated[str, Field(min_length=1, max_length=NAME_LENGTH)]]
+"""The id of a run: what is sent is refused if that is not the thread's newest run."""
+
+
 class Decisions(Written):
     """A batch of decisions that is applied or rejected as a whole."""
 
     decisions: tuple[Decision, ...]
     tenant: Maybe[Name] = None
     """Of the sender. They are refused if the thread belongs to another; without one, they count as the thread's own."""
+    run_id: NewestRun = None
 
 
 class SingleDecision(Decision):
-    """A decision that is sent alone, with the tenant of its sender."""
+    """A decision that is sent alone, with what a batch says of all of its decisions."""
 
     tenant: Maybe[Name] = None
+    run_id: NewestRun = None
 
     def as_batch(self) -> Decisions:
         decision = Decision(**{name: getattr(self, name) for name in Decision.model_fields})
-        return Decisions(decisions=(decision,), tenant=self.tenant)
+        return Decisions(decisions=(decision,), tenant=self.tenant, run_id=self.run_id)
 
 
 class Refusal(Wire):

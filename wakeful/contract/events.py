@@ -12,6 +12,7 @@ from pydantic import Field, JsonValue
 
 from wakeful.contract.applied_decisions import AppliedDecision
 from wakeful.contract.base import Few, Maybe, Wire
+from wakeful.contract.files import FileRef
 from wakeful.contract.messages import MediaBlock, Message
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity, RunStatus, Termination, Usage
@@ -47,6 +48,8 @@ class FinishSummary(Wire):
     """The answer, parsed as the agent's output type."""
     artifacts: Few[tuple[MediaBlock, ...]] = ()
     """The files of the answer."""
+    tool_files: Few[tuple[FileRef, ...]] = ()
+    """Where the files are that tools of the run and of its sub-agents returned."""
     usage: Maybe[Usage] = None
     """Of the run so far; absent if no provider reported any."""
     unread: Few[tuple[str, ...]] = ()
@@ -357,6 +360,10 @@ class RulesRevoked(Wire):
 
     event_type: Literal["rules_revoked"] = "rules_revoked"
     rules: tuple[Rule, ...]
+    inherited: Few[bool] = False
+    """They were of ancestors, or of agents that handed the thread off: the thread may do more from now on."""
+    actor: Maybe[str] = None
+    reason: Maybe[str] = None
 
 
 class StateConflict(Wire):

@@ -149,6 +149,8 @@ ATTRIBUTE_REASON = "WakefulReason"
 ATTRIBUTE_TENANT = "WakefulTenant"
 ATTRIBUTE_USER = "WakefulUser"
 """The user for whom the newest run acts."""
+ATTRIBUTE_USERS = "WakefulUsers"
+"""All users who have written to the thread."""
 ATTRIBUTE_PENDING = "WakefulPending"
 KEYWORD_ATTRIBUTES = (
     ATTRIBUTE_AGENT,
@@ -159,7 +161,7 @@ KEYWORD_ATTRIBUTES = (
     ATTRIBUTE_TENANT,
     ATTRIBUTE_USER,
 )
-KEYWORD_LIST_ATTRIBUTES = (ATTRIBUTE_PENDING,)
+KEYWORD_LIST_ATTRIBUTES = (ATTRIBUTE_PENDING, ATTRIBUTE_USERS)
 
 MEMO_TITLE = "title"
 MEMO_FORKED_FROM = "forked_from"

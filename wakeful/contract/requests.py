@@ -15,8 +15,8 @@ from pydantic import (
     model_validator,
 )
 
-from wakeful.contract.base import Maybe, Wire, Written
-from wakeful.contract.decisions import Decision, Decisions, SingleDecision
+from wakeful.contract.base import Few, Maybe, Wire, Written
+from wakeful.contract.decisions import Decision, Decisions, NewestRun, SingleDecision
 from wakeful.contract.errors import CallerError, validation_problems
 from wakeful.contract.limits import Name, cut, depth_problem, valid_metadata, valid_name, within
 from wakeful.contract.mail import AgentMessage, Mail, ReturnedMessage, TaskEvent
@@ -234,10 +234,16 @@ def as_messages(written: str | tuple[InputMessage, ...]) -> tuple[InputMessage, 
     return written
 
 
-class CancelRequest(Written):
-    """Cancel the run of a thread."""
+class CloseRequest(Written):
+    """Cancel the run of a thread, and close the thread."""
 
     reason: Maybe[Annotated[str, AfterValidator(cut)]] = None
+
+
+class CancelRequest(CloseRequest):
+    """Cancel the run of a thread."""
+
+    run_id: NewestRun = None
 
 
 class UndeliveredRequest(Written):
@@ -283,6 +289,10 @@ class RevokeRequest(Written):
 
     tools: Annotated[tuple[str, ...], Field(min_length=1, max_length=CHANGES)]
     """The rules, by their `tool`."""
+    inherited: Few[bool] = False
+    """Lift rules of ancestors and of agents that handed the thread off, instead: a person lets this thread do more."""
+    actor: Maybe[Annotated[str, AfterValidator(cut)]] = None
+    reason: Maybe[Annotated[str, AfterValidator(cut)]] = None
     request_id: RequestId = None
     tenant: SenderTenant = None
 
@@ -339,8 +349,13 @@ def parse_decide(written: object) -> Decisions:
 
 
 def parse_cancel(written: object) -> CancelRequest:
-    """The payload of the `cancel` and `close` signals: nothing, or `{"reason": ...}`."""
+    """The payload of the `cancel` signal: nothing, or `{"reason": ..., "run_id": ...}`."""
     return _parse(CancelRequest, {} if written is None else written, example='{"reason": "no longer needed"}')
+
+
+def parse_close(written: object) -> CloseRequest:
+    """The payload of the `close` signal: nothing, or `{"reason": ...}`."""
+    return _parse(CloseRequest, {} if written is None else written, example='{"reason": "no longer needed"}')
 
 
 def parse_page(written: object) -> PageRequest:

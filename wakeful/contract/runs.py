@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from wakeful.contract.base import Few, Maybe, Wire, Written, json_bytes
 from wakeful.contract.budgets import Spent
+from wakeful.contract.files import FileRef
 from wakeful.contract.limits import NAME_LENGTH, cut
 from wakeful.contract.messages import MediaBlock
 
@@ -382,6 +383,9 @@ class RunResult(Wire):
     """The last answer, parsed as the agent's output type; only if the run ended naturally."""
     artifacts: Few[tuple[MediaBlock, ...]] = ()
     """The files of the last answer: those of a remote agent."""
+    tool_files: Few[tuple[FileRef, ...]] = ()
+    """Where the files are that tools of the run and of its sub-agents returned, the newest last: `client.files` reads
+    them."""
     receipt: Maybe[CancelReceipt] = None
     """Which descendants were cancelled with the run."""
     spent: Maybe[Spent] = None
@@ -405,9 +409,9 @@ def fitting_result(result: RunResult, limit: int = RESULT_BYTES) -> RunResult:
         "detail": None if result.detail is None else cut(result.detail),
         "cut": True,
     }
-    rest = {"response": "", "unread": (), "output": None, "receipt": None, "artifacts": ()}
+    rest = {"response": "", "unread": (), "output": None, "receipt": None, "artifacts": (), "tool_files": ()}
     fitting = result.model_copy(update=short | rest)
-    for field in ("receipt", "unread", "output"):
+    for field in ("receipt", "unread", "tool_files", "output"):
         more = fitting.model_copy(update={field: getattr(result, field)})
         fitting = more if json_bytes(more) <= limit else fitting
     room = length = max(0, limit - json_bytes(fitting))

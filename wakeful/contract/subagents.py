@@ -6,6 +6,7 @@ from pydantic import JsonValue
 
 from wakeful.contract.base import Few, Maybe, Wire, Written
 from wakeful.contract.budgets import Budget, Spent
+from wakeful.contract.files import FileRef
 from wakeful.contract.ids import child_message_id
 from wakeful.contract.mail import task_event_text, written_by_wakeful
 from wakeful.contract.messages import MediaBlock, Message
@@ -74,6 +75,12 @@ class ChildResult(Wire):
     receipt: Maybe[CancelReceipt] = None
     media: Few[tuple[MediaBlock, ...]] = ()
     """The files of its answer, such as those of a remote agent, or of a background tool's result."""
+    files: Few[tuple[FileRef, ...]] = ()
+    """Where those are that its tools and those of its sub-agents returned."""
+
+
+_READ_OF_FILES = {"type", "media_type", "title", "tool"}
+"""What the model of the caller reads of the files of a sub-agent's tools. Ids would be of no use to it."""
 
 
 def child_result(work_id: str, result: RunResult, *, name: str | None = None) -> ChildResult:
@@ -87,6 +94,10 @@ def child_result(work_id: str, result: RunResult, *, name: str | None = None) ->
     }
     if result.output is not None:
         data["output"] = {"raw": result.output}
+    is_completed = status is TaskStatus.COMPLETED
+    files = result.tool_files if is_completed else ()
+    if files:
+        data["files"] = [file.model_dump(mode="json", include=_READ_OF_FILES) for file in files]
     return ChildResult(
         work_id=work_id,
         thread_id=result.thread_id,
@@ -99,7 +110,8 @@ def child_result(work_id: str, result: RunResult, *, name: str | None = None) ->
         steps=result.steps,
         spent=result.spent or Spent(),
         receipt=result.receipt,
-        media=result.artifacts if status is TaskStatus.COMPLETED else (),
+        media=result.artifacts if is_completed else (),
+        files=files,
     )
 
 

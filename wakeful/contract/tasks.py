@@ -1,6 +1,7 @@
 """Background tasks: work that a thread has started and does not wait for."""
 
 from enum import StrEnum
+from typing import Self
 
 from pydantic import JsonValue
 
@@ -44,7 +45,7 @@ NO_TOOLS = Rule(tool="*", behavior=Behavior.DENY)
 
 
 class TaskStarter(Wire):
-    """A run that has started tasks: whom it acts for, and what it may do. The end of one begins a run with the same."""
+    """A run that has started tasks: whom it acts for, and what it may do. Their mail begins a run with the same."""
 
     run_id: str
     user: Maybe[str] = None
@@ -56,7 +57,7 @@ class TaskStarter(Wire):
     deadline: Maybe[int] = None
     """When its wall time is spent, in milliseconds since 1970."""
     continues: Few[tuple[str, ...]] = ()
-    """Earlier runs, if the run itself was begun by ends of tasks: it spends what they left."""
+    """Earlier runs, if the run itself was begun by mail of tasks: it spends what they left."""
 
     @property
     def is_anyone(self) -> bool:
@@ -65,17 +66,29 @@ class TaskStarter(Wire):
 
     @property
     def funds(self) -> tuple[str, ...]:
-        """The runs whose budget is spent by a run that a task's end begins."""
+        """The runs whose budget is spent by a run that mail of a task begins."""
         return () if self.budget is None else (self.run_id, *self.continues)
 
     @property
-    def without_user(self) -> "TaskStarter":
+    def on_mail(self) -> dict[str, object]:
+        """The fields by which mail of a task binds the run that it begins, which may do no more than this one."""
+        own = {name: getattr(self, name) for name in ("user", "metadata", "permissions", "budget", "deadline")}
+        return own | {"funds": self.funds, "starter": self.run_id}
+
+    @property
+    def without_user(self) -> Self:
         return self.model_copy(update={"user": None, "metadata": {}})
 
     @property
-    def without_tools(self) -> "TaskStarter":
+    def without_tools(self) -> Self:
         """The same in little room: its rules are replaced by one that denies every call."""
         return self.without_user.model_copy(update={"permissions": (NO_TOOLS,)})
+
+
+class MailStarter(TaskStarter):
+    """A run that has started tasks, and their mail that no run has read."""
+
+    message_ids: tuple[str, ...]
 
 
 class Task(Wire):

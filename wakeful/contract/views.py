@@ -104,6 +104,24 @@ class Sent(Wire):
     """Of a decision: the call, or its suspension, as the decision names it."""
     action: Maybe[DecisionAction] = None
     """Of a decision."""
+    run_id: Maybe[str] = None
+    """Of a decision or a cancel: the only run that it is for, if its sender names one."""
+
+    def settles(self, run_id: str, *call: str | None) -> bool:
+        """Whether a suspended call needs no other decision: this is one about it, or it ends the run.
+
+        Args:
+            run_id: the run that has suspended the call; empty if it is not known.
+            call: the call's id, and its suspension's.
+        """
+        if run_id and self.run_id not in (None, run_id):
+            return False
+        return self.is_cancel or (self.target is not None and self.target in call)
+
+    @property
+    def is_cancel(self) -> bool:
+        """Whether it ends a run."""
+        return self.kind in (SentKind.CANCEL, SentKind.CLOSE)
 
 
 class StatusView(Wire):
@@ -139,6 +157,10 @@ class StatusView(Wire):
     """Why the run may start no more sub-agents: which limit is reached, and where it is set."""
     idle_rules: Few[tuple[str, ...]] = ()
     """Permission rules of its agent that match no tool of the run: they guard nothing."""
+    users: Few[tuple[str, ...]] = ()
+    """The users who have written to the thread, at most 50, in the order in which they wrote first."""
+    more_users: Few[bool] = False
+    """There were others, or a release ran the thread before that did not record them; `client.runs` has their runs."""
     unhandled_since: Maybe[int] = None
     """Since when a workflow task has been waiting for a worker, in milliseconds since 1970: what arrived since then is
     not in this status. No query answers it; `client.status` reads it from Temporal."""
@@ -153,10 +175,24 @@ class StatusView(Wire):
         tasks = (task.thread_id for task in self.tasks if not task.status.is_terminal)
         return tuple(thread for thread in (*calls, *tasks) if thread is not None)
 
-    def decision_sent(self, call: ToolCallView) -> Sent | None:
-        """The decision about a suspended call that no worker has handled yet: it need not be asked for again."""
+    def settled_by(self, call: ToolCallView) -> Sent | None:
+        """What no worker has handled yet and settles a suspended call: a decision, or what ends the run."""
         names = (call.call_id, call.ticket.suspension.id if call.ticket is not None else None)
-        return next((sent for sent in self.unhandled if sent.target is not None and sent.target in names), None)
+        return next((sent for sent in self.unhandled if sent.settles(self.identity.run_id, *names)), None)
+
+    def child_cancelled_by(self, thread_id: str) -> Sent | None:
+        """What no worker has handled yet and ends the run together with this child. A task of an earlier run works on
+        after a cancel, and is stopped by a close."""
+        run_id = self.identity.run_id
+        is_earlier = any(task.thread_id == thread_id and task.parent_context.run_id != run_id for task in self.tasks)
+        return next(
+            (
+                sent
+                for sent in self.unhandled
+                if sent.is_cancel and sent.settles(run_id) and (sent.kind is SentKind.CLOSE or not is_earlier)
+            ),
+            None,
+        )
 
     @property
     def pending(self) -> tuple[SuspensionTicket, ...]:
@@ -197,7 +233,9 @@ class RuleScope(StrEnum):
     THREAD = "thread"
     """Added by a decision with `always`; it can be revoked."""
     RUN = "run"
-    """Of the request or a hook; it ends with the run."""
+    """Of the request; it ends with the run."""
+    HOOK = "hook"
+    """Added by a hook or a tool; it ends with the run."""
     ANCESTOR = "ancestor"
     """Of an agent that started this one or handed the run off, or of a request to one."""
 
@@ -215,6 +253,9 @@ class PermissionsView(Wire):
     default_behavior: Behavior
     """For calls that no rule matches."""
     rules: tuple[ScopedRule, ...]
+    always: Few[tuple[str, ...]] = ()
+    """Those of the thread's rules that decisions of the newest run have added, by their `tool`: they answer what the
+    run's own rules ask."""
 
 
 class EarlierExecution(Wire):

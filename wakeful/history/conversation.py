@@ -37,6 +37,7 @@ from wakeful.history.moments import (
 from wakeful.loop.calls.batch import FinishedCall
 from wakeful.loop.machine.state import Thread
 from wakeful.loop.thread.continue_as_new import ThreadSnapshot, unpack
+from wakeful.loop.thread.opening import opened
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition, transcript_of
 from wakeful.loop.thread.views import carryover, status_view
 
@@ -139,7 +140,7 @@ def _passes(position: TranscriptPosition, start: TranscriptPosition, entries: li
 
 async def read_conversation(client: Client, execution: ExecutionRef) -> Conversation:
     """Read what one execution has of its thread's conversation."""
-    reader = ConversationReader(Payloads(client.data_converter))
+    reader = ConversationReader(Payloads(client.data_converter), execution)
     async for moment in read_moments(client, execution):
         await reader.read(moment)
     return reader.conversation
@@ -148,8 +149,9 @@ async def read_conversation(client: Client, execution: ExecutionRef) -> Conversa
 class ConversationReader:
     """Takes the moments of one execution, in order."""
 
-    def __init__(self, payloads: Payloads) -> None:
+    def __init__(self, payloads: Payloads, execution: ExecutionRef) -> None:
         self._payloads = payloads
+        self._execution = execution
         self.conversation = Conversation()
 
     async def read(self, moment: HistoryMoment) -> None:
@@ -177,7 +179,10 @@ class ConversationReader:
             self._continue(unpack(given[names.SNAPSHOT]))
             return
         request = parse_request(given)
-        self.conversation.inputs, self.conversation.carryover = request.messages, Carryover(tenant=request.tenant)
+        self.conversation.inputs = request.messages
+        # A sub-agent keeps its place in the tree, and the rules of its ancestors.
+        thread = opened(request, thread_id=self._execution.thread_id, run_id=self._execution.run_id)
+        self.conversation.carryover = carryover(thread)
 
     def _continue(self, snapshot: ThreadSnapshot) -> None:
         conversation, thread = self.conversation, snapshot.thread

@@ -14,7 +14,9 @@ from temporalio.client import Client
 from wakeful.contract import names
 from wakeful.contract.errors import CallerError
 from wakeful.contract.requests import (
-    parse_decisions,
+    parse_cancel,
+    parse_close,
+    parse_decide,
     parse_edit,
     parse_revoke,
     parse_submission,
@@ -73,6 +75,7 @@ async def _of_signal(payloads: Payloads, signal: SignalReceived) -> tuple[Sent, 
     try:
         match signal.signal:
             case names.SIGNAL_DECIDE:
+                batch = await payloads.signal(signal.input, parse_decide)
                 return tuple(
                     Sent(
                         kind=SentKind.DECISION,
@@ -81,16 +84,19 @@ async def _of_signal(payloads: Payloads, signal: SignalReceived) -> tuple[Sent, 
                         id=decision.decision_id,
                         target=decision.target,
                         action=decision.action,
+                        run_id=batch.run_id,
                     )
-                    for decision in await payloads.signal(signal.input, parse_decisions)
+                    for decision in batch.decisions
                 )
             case names.SIGNAL_SUBMIT:
                 submission = await payloads.signal(signal.input, parse_submission)
                 by = submission.user or sender
                 return tuple(Sent(kind=SentKind.MESSAGE, at=at, by=by, id=each.id) for each in submission.messages)
             case names.SIGNAL_CANCEL:
-                return (Sent(kind=SentKind.CANCEL, at=at, by=sender),)
+                cancel = await payloads.signal(signal.input, parse_cancel)
+                return (Sent(kind=SentKind.CANCEL, at=at, by=sender, run_id=cancel.run_id),)
             case names.SIGNAL_CLOSE:
+                await payloads.signal(signal.input, parse_close)
                 return (Sent(kind=SentKind.CLOSE, at=at, by=sender),)
             case names.SIGNAL_WITHDRAW:
                 return await request_id(parse_withdraw, lambda request: request.request_id)

@@ -17,10 +17,12 @@ ADAPTER = "mcp"
 
 
 async def pending_in(client: Client, thread_id: str) -> tuple[PendingDecision, ...]:
-    """Every decision that the thread or one of its descendants waits for; not those that wait for a worker."""
+    """Every decision that the thread or one of its descendants waits for, except what waits for a worker settles."""
     view = await detached(client.status(thread_id))
     found = [*not_sent(pending_of(view))]
     for child in view.children:
+        if view.child_cancelled_by(child) is not None:
+            continue
         with contextlib.suppress(WakefulError):  # it has ended meanwhile, or is a tool's workflow
             found += await pending_in(client, child)
     return tuple(found)

@@ -5,11 +5,58 @@ the same agent or the same request, and voids none of an ancestor's. So only rul
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from wakeful.contract.agents import ResolvedAgent
 from wakeful.contract.carryover import AgentRules
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.permissions.rules import merged
+
+
+@dataclass(frozen=True)
+class RunRules:
+    """The rules of a run on top of its agent's policy, by whose they are."""
+
+    ancestors: tuple[Rule, ...] = ()
+    """What ancestors, and agents that handed the run off, deny or ask about."""
+    thread: tuple[Rule, ...] = ()
+    """What decisions with `always` have allowed."""
+    requested: tuple[Rule, ...] = ()
+    """Of the run's request."""
+    added: tuple[Rule, ...] = ()
+    """Of hooks and tools of the run."""
+    always: tuple[str, ...] = ()
+    """Those of the thread's that decisions of the run itself have added, by their `tool`: they answer its own rules."""
+
+    @property
+    def answers(self) -> tuple[Rule, ...]:
+        """The rules of the thread that are behind those of the run, too."""
+        return tuple(rule for rule in self.thread if rule.tool in self.always)
+
+    @property
+    def ordered(self) -> tuple[Rule, ...]:
+        """All of them: of those with the same `tool` text the last one counts.
+
+        What the request denies or asks about comes once more: no hook replaces it.
+        """
+        return (*self.ancestors, *self.thread, *self.requested, *self.added, *self.restated, *self.answers)
+
+    @property
+    def restated(self) -> tuple[Rule, ...]:
+        """What the request denies or asks about, if hooks have added rules."""
+        return narrowing(self.requested) if self.added else ()
+
+    @property
+    def questions(self) -> tuple[tuple[Rule, ...], ...]:
+        """What the request, hooks and ancestors ask about, whatever else allows it, except a decision with `always`.
+
+        A rule that a hook adds answers nothing that the request asks; one of the request may answer what a hook asks.
+        """
+        own = [self.requested]
+        if any(rule.behavior is Behavior.ASK for rule in self.added):
+            own.append((*self.requested, *self.added))
+        groups = ((*self.thread, *rules, *self.answers) for rules in own)
+        return questions(*groups, (*self.ancestors, *self.thread))
 
 
 def narrowing(*groups: Iterable[Rule]) -> tuple[Rule, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from wakeful.authoring.agent import Agent
 from wakeful.contract.ids import mcp_tools_prefix
-from wakeful.contract.permissions import Rule
+from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.suggestions import nearest
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.permissions.argument_paths import fit_problem
@@ -17,6 +17,10 @@ from wakeful.registry.content import RegistryContent
 from wakeful.registry.located_files import Problem
 
 _WILDCARDS = "*?["
+
+_CLOSING = {Behavior.ASK: "ask about", Behavior.DENY: "deny"}
+_LISTED = 5
+"""Tools that a warning names."""
 
 
 def permission_problems(agent: Agent, known: RegistryContent) -> Iterator[Problem]:
@@ -48,6 +52,46 @@ def unmatched_rules(known: RegistryContent) -> list[str]:
         for rule in agent.permissions.rules
         if not _may_match(agent, rule, known)
     ]
+
+
+def open_subagents(known: RegistryContent) -> list[str]:
+    """A warning for each agent with a default that asks or denies, and a sub-agent that may call what it may not."""
+    return [
+        f"agent {agent.id!r} has default_behavior={policy.default_behavior.value!r}, which does not hold for agent "
+        f"{other.id!r}, one of its {field}: that may call {_listed(tools)}. Give agent {other.id!r} permissions of its "
+        f"own, or agent {agent.id!r} rules that {_CLOSING[policy.default_behavior]} these tools: rules hold for both"
+        for agent in known.agents.values()
+        if agent.endpoint is None
+        and (policy := agent.permissions) is not None
+        and policy.default_behavior is not Behavior.ALLOW
+        for field, other in _starts(agent, known)
+        if (tools := _open_tools(other, policy.rules, known))
+    ]
+
+
+def _starts(agent: Agent, known: RegistryContent) -> list[tuple[str, Agent]]:
+    """The other agents that it names, each with the first field that names it."""
+    first: dict[str, tuple[str, Agent]] = {}
+    for field, names in (("delegates", agent.delegates), ("spawns", agent.spawns), ("handoffs", agent.handoffs)):
+        for other in filter(None, map(known.find, names)):
+            first.setdefault(other.id, (field, other))
+    return [named for id, named in first.items() if id != agent.id]
+
+
+def _open_tools(agent: Agent, inherited: Sequence[Rule], known: RegistryContent) -> list[str]:
+    """The tools that the agent's own default allows, and that no inherited rule is about."""
+    own = agent.permissions
+    if agent.endpoint is not None or (own is not None and own.default_behavior is not Behavior.ALLOW):
+        return []
+    closing = [parse_pattern(rule.tool).tool for rule in inherited if rule.behavior is not Behavior.ALLOW]
+    tools = [tool.id for tool in known.descriptors(agent, in_task=False)]
+    names = [*tools, *(f"{prefix}*" for prefix in _mcp_prefixes([agent]))]
+    return [name for name in names if not any(tool.matches(name) for tool in closing)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_LISTED])
+    return f"{shown} and {len(names) - _LISTED} more" if len(names) > _LISTED else shown
 
 
 def _unreached(agent: Agent, known: RegistryContent) -> str:

@@ -47,7 +47,7 @@ from wakeful.registry.content import (
 )
 from wakeful.registry.located_files import Problem
 from wakeful.registry.part_checks import part_problems
-from wakeful.registry.permission_checks import idle_rules, unmatched_rules
+from wakeful.registry.permission_checks import idle_rules, open_subagents, unmatched_rules
 from wakeful.registry.plugin_bindings import bindings, state_specs
 
 _logger = logging.getLogger("wakeful")
@@ -149,7 +149,7 @@ class Registry:
         parts = frozen({**given, "models": {"default": default_model(), **given["models"]}})
         content, found = collect(parts, discovery)
         _raise(found)
-        for warning in unmatched_rules(content):
+        for warning in (*unmatched_rules(content), *open_subagents(content)):
             _logger.warning("%s", warning)
         self._now = _InForce(1, parts, content, Retired())
 

@@ -52,6 +52,8 @@ async def _read_tree(client: Client, thread_id: str) -> list[StatusView]:
         return []
     tree = [] if view.unhandled_since is not None else [view]
     for child in view.children:
+        if view.child_cancelled_by(child) is not None:
+            continue
         with contextlib.suppress(ThreadNotFound):  # it is not started yet
             tree += await _read_tree(client, child)
     return tree

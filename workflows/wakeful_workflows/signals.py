@@ -17,6 +17,7 @@ from wakeful.contract.requests import (
     parse_budget_request,
     parse_cancel,
     parse_child_settled,
+    parse_close,
     parse_decide,
     parse_edit,
     parse_mail,
@@ -124,7 +125,12 @@ def _submitted(payload: object) -> Fact:
 
 def _decisions(payload: object) -> Fact:
     request = parse_decide(payload)
-    return DecisionsReceived(request.decisions, request.tenant)
+    return DecisionsReceived(request.decisions, request.tenant, request.run_id)
+
+
+def _cancel(payload: object) -> Fact:
+    request = parse_cancel(payload)
+    return CancelRequested(request.reason, run_id=request.run_id)
 
 
 def _withdrawal(payload: object) -> Fact:
@@ -139,7 +145,9 @@ def _edit(payload: object) -> Fact:
 
 def _revocation(payload: object) -> Fact:
     request = parse_revoke(payload)
-    return RevocationRequested(request.tools, request.request_id, request.tenant)
+    return RevocationRequested(
+        request.tools, request.request_id, request.tenant, request.inherited, request.actor, request.reason
+    )
 
 
 def _mail_returned(payload: object) -> Fact:
@@ -150,8 +158,8 @@ def _mail_returned(payload: object) -> Fact:
 _PARSERS: Mapping[str, Callable[[object], Fact]] = {
     names.SIGNAL_SUBMIT: _submitted,
     names.SIGNAL_DECIDE: _decisions,
-    names.SIGNAL_CANCEL: lambda payload: CancelRequested(parse_cancel(payload).reason),
-    names.SIGNAL_CLOSE: lambda payload: CancelRequested(parse_cancel(payload).reason, close=True),
+    names.SIGNAL_CANCEL: _cancel,
+    names.SIGNAL_CLOSE: lambda payload: CancelRequested(parse_close(payload).reason, close=True),
     names.SIGNAL_UNDELIVERED: lambda payload: UndeliveredRequested(parse_undelivered_request(payload).action),
     names.SIGNAL_WITHDRAW: _withdrawal,
     names.SIGNAL_EDIT: _edit,

@@ -15,6 +15,7 @@ from wakeful.contract.limits import cut
 from wakeful.contract.missing import Missing
 from wakeful.contract.requests import RunRequest, title_of
 from wakeful.contract.runs import RunIdentity, RunResult, RunStatus, outcome_of, reason_code
+from wakeful.contract.users import Users, shown_users
 from wakeful.contract.views import PendingView
 from wakeful.loop.calls.batch import SuspendedCall
 from wakeful.loop.machine.stages import Done
@@ -31,11 +32,12 @@ REASON = SearchAttributeKey.for_keyword(names.ATTRIBUTE_REASON)
 PARENT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_PARENT)
 TENANT = SearchAttributeKey.for_keyword(names.ATTRIBUTE_TENANT)
 USER = SearchAttributeKey.for_keyword(names.ATTRIBUTE_USER)
+USERS = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_USERS)
 PENDING = SearchAttributeKey.for_keyword_list(names.ATTRIBUTE_PENDING)
 
 ID_LIMIT = 255
 LIST_LIMIT = 1_500
-"""Bytes of one id, and of all of them: the server rejects longer ones, which would leave the run stuck."""
+"""Bytes of one id, and of all entries of a list: the server rejects longer ones, which would leave the run stuck."""
 
 ARGUMENTS_LENGTH = 600
 """Characters of a call's arguments in the details."""
@@ -103,8 +105,10 @@ class Visibility:
         """Show a run that never began, and as far as its request says it, for whom it was asked."""
         updates: Updates = [STATUS.value_set(RunStatus.DONE.value), *_outcome(result)]
         for key, field in ((AGENT, "agent_id"), (TENANT, "tenant"), (USER, "user")):
-            if isinstance(name := asked.get(field), str) and name:
-                updates.append(key.value_set(_keyword(name)))
+            if (name := _named(asked, field)) is not None:
+                updates.append(key.value_set(name))
+        users = Users().adding(_named(asked, "user"))
+        updates.append(USERS.value_set(shown_users(users, limit=LIST_LIMIT)))
         self._upsert(updates, attributes)
 
     def show(self, thread: Thread, attributes: Collection[str], *, missing: Sequence[Missing] = ()) -> None:
@@ -145,6 +149,10 @@ class Visibility:
         shown = workflow.info().typed_search_attributes
         if (user := thread.identity.user) != shown.get(USER):
             updates.append(USER.value_unset() if user is None else USER.value_set(user))
+        users = shown_users(thread.users, limit=LIST_LIMIT)
+        # No history of a release without this attribute has it in its own list of attributes, so none replays to this.
+        if users != list(shown.get(USERS) or ()):
+            updates.append(USERS.value_set(users))
         pending = _pending_ids(thread)
         if pending != list(shown.get(PENDING) or ()):
             updates.append(PENDING.value_set(pending) if pending else PENDING.value_unset())
@@ -165,6 +173,11 @@ def task_attributes(identity: RunIdentity, attributes: Collection[str]) -> Typed
     return TypedSearchAttributes(
         [SearchAttributePair(key, value) for key, value in values if value is not None and key.name in attributes]
     )
+
+
+def _named(asked: Mapping[str, object], field: str) -> str | None:
+    """A name in a request that was rejected: it may be anything."""
+    return _keyword(name) if isinstance(name := asked.get(field), str) and name else None
 
 
 def _keyword(text: str) -> str:

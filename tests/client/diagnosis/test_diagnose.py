@@ -400,6 +400,34 @@ def test_a_decision_that_was_sent_is_not_asked_for_again() -> None:
     assert (both.cause, both.commands[0]) == (Cause.DECISION, "wakeful approve t/another")
 
 
+@pytest.mark.parametrize("kind", [SentKind.CANCEL, SentKind.CLOSE])
+def test_what_ends_the_run_is_said_instead_of_asking_for_a_decision(kind: SentKind) -> None:
+    asking = VIEW.model_copy(update={"calls": (asking_call("pay", "call"), asking_call("pay", "another"))})
+    end = sent(kind, ago=2_000, by="ann")
+    found = diagnosed(was_sent(end, view=asking))
+    assert (found.cause, found.commands) == (Cause.WORKING, ("wakeful why t",))
+    assert f"t has not handled yet: a {kind.value} by ann, sent 2s ago (07:59:58 UTC)." in found.why
+    for_another = sent(SentKind.CANCEL, ago=2_000, run_id="run-of-yesterday")
+    assert diagnosed(was_sent(for_another, view=asking)).cause is Cause.DECISION
+    deserted = queue(QueueKind.WORKFLOW, 240)
+    for view in (asking, None):
+        gone = diagnosed(was_sent(end, view=view, queues=deserted, pending_calls=("call", "another")))
+        assert (gone.cause, len(gone.commands)) == (Cause.NO_WORKER, 1)
+
+
+def test_what_ends_the_run_ends_the_sub_agents_that_ask() -> None:
+    view = view_of("t", "agent", calls=(delegate_call("a", "t/a"),))
+    grandchild = Evidence("t/a/b", "q", view=view_of("t/a/b", "b", calls=(asking_call("pay"),)), has_answered=True)
+    calls = (asking_call("pay"), delegate_call("b", "t/a/b", "call_1_2"))
+    child = Evidence("t/a", "q", view=view_of("t/a", "a", calls=calls), has_answered=True, descendants=(grandchild,))
+    assert diagnosed(thread(view=view, descendants=(child,))).cause is Cause.DECISION
+    cancelled = was_sent(sent(SentKind.CANCEL, ago=2_000), view=view, descendants=(child,))
+    assert diagnosed(cancelled).cause is Cause.WORKING
+    silent = replace(child, view=None, pending_calls=("call_2_1",), descendants=())
+    assert diagnosed(thread(view=view, descendants=(silent,))).cause is Cause.DECISION
+    assert diagnosed(replace(cancelled, descendants=(silent,))).cause is Cause.WORKING
+
+
 def test_a_task_that_no_worker_has_taken_for_ten_seconds_is_named_though_a_worker_was_there_a_minute_ago() -> None:
     asking = VIEW.model_copy(update={"calls": (asking_call("pay", "call"), asking_call("pay", "another"))})
     gone = was_sent(APPROVED, view=asking, queues=queue(QueueKind.WORKFLOW, 40), pending_calls=("call", "another"))

@@ -27,12 +27,13 @@ from wakeful.contract.gates import Block, Suspend
 from wakeful.contract.hooks import HookEffects, Phase, PluginBinding
 from wakeful.contract.messages import InputMessage, ToolCall
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
+from wakeful.contract.requests import Fork, RunRequest
 from wakeful.contract.runs import Blocked, reason_code
 from wakeful.contract.settings import RunSettings
 from wakeful.contract.tools import ToolOutcome, ToolResult
 from wakeful.loop.machine.commands import CallTool, StartChild, StartTask
 from wakeful.loop.machine.facts import MessagesSubmitted, RevocationRequested, ToolReturned
-from wakeful.loop.machine.revisions import REVISION
+from wakeful.loop.machine.revisions import HOOKS_ANSWER_NO_REQUEST, REVISION
 from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import KEPT_RULES
 
@@ -99,12 +100,36 @@ def test_a_rule_that_was_added_with_always_and_is_revoked_is_asked_about_again()
     assert driver.thread.rules == (rule("look", "ask"),)
 
 
-def test_a_rule_that_a_hook_adds_does_not_replace_one_of_the_request_that_denies() -> None:
+@pytest.mark.parametrize("allowed", ["pay", "*"])
+def test_a_rule_that_a_hook_adds_answers_nothing_that_the_request_denies_or_asks_about(allowed: str) -> None:
     """B-803"""
-    driver = Driver(request=REQUEST.model_copy(update={"permissions": (rule("look", "deny"), rule("pay", "ask"))}))
-    effects = HookEffects(permissions=(rule("look"), rule("pay")))
+    given = (rule("look", "deny"), rule("pay", "ask"))
+    driver = Driver(request=REQUEST.model_copy(update={"permissions": given}))
+    effects = HookEffects(permissions=(rule("look"), rule(allowed)))
     driver.model(asks(call("c1")).model_copy(update={"effects": effects}))
-    assert driver.tool_commands("c1")[-1].permissions == (rule("look", "deny"), rule("pay"))
+    command = driver.tool_commands("c1")[-1]
+    assert set(given) <= set(command.permissions)
+    assert (rule("pay", "ask"),) in command.questions
+    assert driver.thread.passed_on == given
+
+
+def test_a_rule_that_a_hook_adds_replaces_one_of_the_request_that_asks_in_runs_of_an_older_revision() -> None:
+    older = HOOKS_ANSWER_NO_REQUEST - 1
+    driver = Driver(request=REQUEST.model_copy(update={"permissions": (rule("pay", "ask"),)}), revision=older)
+    effects = HookEffects(permissions=(rule("pay"),))
+    driver.model(asks(call("c1")).model_copy(update={"effects": effects}))
+    command = driver.tool_commands("c1")[-1]
+    assert (command.permissions, command.questions) == ((rule("pay"),), ())
+
+
+def test_what_a_hook_allows_holds_beside_the_request_also_in_a_fork() -> None:
+    driver = Driver(request=REQUEST.model_copy(update={"permissions": (rule("pay", "ask"),)}))
+    driver.model(asks(call("c1")).model_copy(update={"effects": HookEffects(permissions=(rule("*"),))}))
+    kept = driver.thread.fork_point.carryover
+    assert (kept.run_permissions, kept.run_requested) == ((rule("pay", "ask"), rule("*")), (rule("pay", "ask"),))
+    fork = Fork(thread_id="t1", run_id="r1", step=1, messages=1)
+    forked = Driver(request=RunRequest(agent_id="assistant", input="Go on.", fork=fork), carryover=kept)
+    assert forked.inference().questions == ((rule("pay", "ask"),),)
 
 
 def test_of_too_many_rules_those_that_allow_are_dropped_first() -> None:

@@ -1,5 +1,7 @@
 """Authority only narrows: what an ancestor, a request or an agent that handed off denies or asks about stays so."""
 
+from typing import Any
+
 import pytest
 
 from tests.loop.children import (
@@ -12,28 +14,33 @@ from tests.loop.children import (
     tool_settled,
     with_tasks,
 )
-from tests.loop.driving import Driver, after_continue_as_new, asks, call, says
+from tests.loop.driving import Driver, after_continue_as_new, asks, call, says, snapshot_of, thread_id_of
 from wakeful.contract.agents import ResolvedAgent
-from wakeful.contract.base import json_bytes
+from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.budgets import Budget
 from wakeful.contract.carryover import AgentRules, Carryover
+from wakeful.contract.events import RulesRevoked
+from wakeful.contract.hooks import HookEffects
 from wakeful.contract.mail import AgentMessage, Sender
-from wakeful.contract.messages import InputMessage
+from wakeful.contract.messages import InputMessage, ToolCall
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import OnBusy, Origin, RunIdentity, ThreadMode
 from wakeful.contract.settings import Caller, RunSettings
 from wakeful.contract.subagents import SubagentContext
-from wakeful.contract.tasks import NO_TOOLS, Task, TaskContext, TaskStarter, TaskType
+from wakeful.contract.tasks import NO_TOOLS, MailStarter, Task, TaskContext, TaskStarter, TaskType
 from wakeful.contract.views import RuleScope
+from wakeful.loop.machine.advance import advance
 from wakeful.loop.machine.commands import Infer, SendSignal, StartChild
 from wakeful.loop.machine.facts import AgentResolved, Fact, MailReceived, MessagesSubmitted, RevocationRequested
-from wakeful.loop.machine.revisions import AUTHORITY_NARROWS, ENDED_TAKE_NO_MAIL
+from wakeful.loop.machine.revisions import AUTHORITY_NARROWS, ENDED_TAKE_NO_MAIL, MAIL_OF_TASKS_IS_BOUND, REVISION
 from wakeful.loop.machine.state import KEPT_STARTERS, STARTER_RULES_BYTES, Children
+from wakeful.loop.subagents import ledger
+from wakeful.loop.thread.continue_as_new import pack, unpack
 from wakeful.loop.thread.views import carryover, permissions_view
 
 ALLOW_PAY, ASK_PAY, DENY_PAY = (Rule(tool="pay", behavior=behavior) for behavior in Behavior)
-ASK_LOOK, DENY_LOOK = (Rule(tool="look", behavior=behavior) for behavior in (Behavior.ASK, Behavior.DENY))
+ALLOW_LOOK, ASK_LOOK, DENY_LOOK = (Rule(tool="look", behavior=behavior) for behavior in Behavior)
 DENY_DIG = Rule(tool="dig", behavior=Behavior.DENY)
 OLDER = AUTHORITY_NARROWS - 1
 CONTEXT = SubagentContext(path=("t0",), work_id="bg_3")
@@ -133,7 +140,9 @@ def test_the_rules_of_ancestors_are_listed_as_theirs_and_cannot_be_revoked() -> 
         (ASK_PAY, RuleScope.ANCESTOR)
     ]
     driver.feed(RevocationRequested(("pay",)))
-    assert driver.refusal_reasons == ["the rule for 'pay' is an ancestor's, and holds in every run of this thread"]
+    assert driver.refusal_reasons == [
+        "the rule for 'pay' is an ancestor's, and holds in every run of this thread; inherited=True lifts it"
+    ]
 
 
 # Handoffs
@@ -210,13 +219,24 @@ def test_a_rollback_undoes_what_a_handoff_passed_on() -> None:
 # Runs that the ends of tasks begin
 
 
-def stopped_with_tasks(*rules: Rule, budget: Budget | None = None, count: int = 1, user: str | None = None) -> Driver:
-    """A thread whose run has stopped at its limit of rounds, while its background tools are running."""
-    request = RunRequest(
+def request_of(*rules: Rule, budget: Budget | None = None, user: str | None = None) -> RunRequest:
+    return RunRequest(
         agent_id="assistant", input="Dig.", mode=ThreadMode.THREAD, permissions=rules, budget=budget, user=user
     )
-    driver = Driver(make_parent(max_rounds=1), request=request)
-    return with_tasks(*(background_call(f"c{number}") for number in range(count)), driver=driver)
+
+
+def stopped_with_tasks(
+    *rules: Rule,
+    budget: Budget | None = None,
+    count: int = 1,
+    user: str | None = None,
+    revision: int = REVISION,
+    start: ToolCall | None = None,
+) -> Driver:
+    """A thread whose run has stopped at its limit of rounds, while its background tools are running."""
+    driver = Driver(make_parent(max_rounds=1), request=request_of(*rules, budget=budget, user=user), revision=revision)
+    starts = [start] if start else [background_call(f"c{number}") for number in range(count)]
+    return with_tasks(*starts, driver=driver)
 
 
 def test_the_run_that_a_tasks_end_begins_has_the_rules_of_the_run_that_started_the_task() -> None:
@@ -310,6 +330,135 @@ def test_a_run_whose_rules_find_no_room_leaves_a_run_that_may_call_no_tool() -> 
     assert sum(json_bytes(each.permissions) for each in starters) < STARTER_RULES_BYTES
     full = Carryover(task_starters=tuple(starters[0].model_copy(update={"run_id": f"q{each}"}) for each in range(9)))
     assert [each.permissions for each in full.fitting().task_starters].count((NO_TOOLS,)) == 3
+
+
+def mail_of(sender: str) -> Fact:
+    message = AgentMessage(
+        message_id="msg_1",
+        sender=Sender(agent_id="researcher", thread_id=sender),
+        content="Pay!",
+        relation="parent",
+        recipient_thread_id="t1",
+    )
+    return MailReceived(message)
+
+
+def test_mail_of_a_task_begins_a_run_of_no_authority_in_a_thread_of_an_older_revision() -> None:
+    driver = stopped_with_tasks(DENY_PAY, revision=MAIL_OF_TASKS_IS_BOUND - 1, start=spawn_call("c1"))
+    driver.feed(mail_of(thread_id_of("bg_0")))
+    assert driver.thread.current.permissions == ()
+
+
+def test_a_message_from_below_an_idle_thread_that_no_running_task_has_sent_begins_no_run() -> None:
+    driver = stopped_with_tasks(DENY_PAY, start=spawn_call("c1"))
+    driver.feed(mail_of("t1/other"))
+    assert [later.passive for later in driver.thread.steering] == [True]
+    driver.feed(submitted("m1"))
+    resolve(driver, make_parent())
+    assert "msg_1" in driver.thread.current.read_mail
+
+
+def test_what_a_hook_adds_after_the_start_of_a_task_binds_the_run_that_its_end_begins() -> None:
+    for rules in ((), (ASK_LOOK,)):
+        driver = Driver(make_parent(max_rounds=2), request=request_of(*rules))
+        driver.model(asks(background_call("c1")))
+        driver.model(asks(call("c2", "nothing", {})), HookEffects(permissions=(DENY_PAY, ALLOW_PAY)))
+        assert driver.result.status_reason == "stopped:max_rounds"
+        driver.feed(tool_settled("bg_0"))
+        assert driver.thread.current.permissions == (*rules, DENY_PAY)
+
+
+def test_it_binds_that_run_also_if_another_one_comes_between() -> None:
+    driver = Driver(make_parent(max_rounds=2), request=request_of())
+    driver.model(asks(background_call("c1")))
+    driver.model(asks(call("c2", "nothing", {})), HookEffects(permissions=(DENY_PAY,)))
+    driver.feed(submitted("m1"))
+    resolve(driver, make_parent(max_rounds=1))
+    driver.model(asks(call("c3", "nothing", {})))
+    driver.feed(tool_settled("bg_0"))
+    assert driver.thread.current.permissions == (DENY_PAY,)
+
+
+def test_it_binds_what_had_ended_before_and_was_not_read_too() -> None:
+    driver = Driver(make_parent(), request=request_of())
+    driver.model(asks(background_call("c1")))
+    driver.feed(tool_settled("bg_0"))
+    driver.cancel()
+    blocked = driver.thread.with_run(replace(driver.thread.current, permissions=(DENY_PAY,)))
+    bound = ledger.after_run(blocked).steering[0]
+    assert (bound.starter, bound.permissions) == (driver.thread.identity.run_id, (DENY_PAY,))
+
+
+def test_unread_mail_of_tasks_keeps_its_authority_as_far_as_there_is_room() -> None:
+    starter = MailStarter(run_id="r0", user="ann", permissions=(DENY_PAY,), message_ids=("m1",))
+    long = Rule(tool="x" * 500_000, behavior=Behavior.DENY)
+    kept = Carryover(mail_starters=(starter, starter.model_copy(update={"permissions": (long, long)})))
+    assert kept.fitting().mail_starters == (starter.without_tools, starter)
+
+
+# Snapshots and archives of earlier releases
+
+
+def packed_before_authority(driver: Driver) -> dict[str, Any]:
+    """A snapshot as the formats before the fifth have it."""
+    packed = pack(snapshot_of(driver.thread))
+    for name in ("authority", "handed_over"):
+        del packed["thread"][name]
+    return packed | {"format": 4}
+
+
+def test_a_sub_agent_that_an_older_release_passed_on_keeps_its_ancestors_rules() -> None:
+    request = CHILD.model_copy(update={"permissions": (ASK_PAY, DENY_DIG, ALLOW_LOOK)})
+    driver = Driver(governed(), request=request, revision=1)
+    thread = unpack(packed_before_authority(driver)).thread
+    assert thread.authority == carryover(thread).authority == (ASK_PAY, DENY_DIG)
+
+
+def test_a_root_that_an_older_release_passed_on_has_none() -> None:
+    assert unpack(packed_before_authority(thread_of(DENY_PAY))).thread.authority == ()
+
+
+# An operator lifts what is inherited
+
+
+def lifting(*tools: str) -> Fact:
+    return RevocationRequested(tools, "r1", inherited=True, actor="ann", reason="she has called")
+
+
+def test_an_operator_lifts_what_an_ancestor_asks_about_and_the_thread_says_who() -> None:
+    driver = Driver(governed(), request=CHILD.model_copy(update={"permissions": (ASK_PAY, DENY_DIG)}))
+    driver.feed(lifting("pay", "look"))
+    assert driver.events_of("rules_revoked") == [
+        RulesRevoked(rules=(ASK_PAY,), inherited=True, actor="ann", reason="she has called")
+    ]
+    assert driver.refusal_reasons == ["the thread has inherited no rule for 'look'; inherited: 'dig'"]
+    assert (driver.thread.rules, driver.thread.questions, driver.thread.passed_on) == ((DENY_DIG,), (), (DENY_DIG,))
+    assert after_continue_as_new(driver.thread).authority == (DENY_DIG,)
+
+
+def test_an_operator_lifts_what_an_agent_has_handed_over_also_after_a_rollback() -> None:
+    driver = handed_off(thread_of(ASK_LOOK, revision=REVISION))
+    driver.model(says("Paid."))
+    driver.feed(submitted("m1"))
+    resolve(driver, BILLING)
+    driver.feed(lifting("look"))
+    assert driver.thread.questions == ()
+    driver.feed(submitted("m2", on_busy=OnBusy.ROLLBACK))
+    driver.cancel_in_flight()
+    resolve(driver, BILLING)
+    assert newest(driver).questions == ()
+
+
+def test_a_run_that_an_earlier_release_started_can_lose_inherited_rules_too() -> None:
+    thread = Driver(governed(), request=CHILD).thread
+    started_before = thread.with_run(replace(thread.current, before=None))
+    assert advance(started_before, lifting("pay"), now=9).thread.authority == ()
+
+
+def test_a_thread_that_has_inherited_nothing_says_so() -> None:
+    woken = Driver(None, request=RunRequest(agent_id="assistant", mode=ThreadMode.THREAD))
+    woken.feed(lifting("look"))
+    assert woken.refusal_reasons == ["the thread has inherited no rule for 'look'; inherited: none"]
 
 
 # Mail

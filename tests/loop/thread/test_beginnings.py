@@ -1,7 +1,7 @@
 """Where a run begins, and what it takes from there: the table of docs/semantics.md, row by row."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import pytest
 
@@ -16,9 +16,10 @@ from tests.loop.children import (
     tool_settled,
     with_tasks,
 )
-from tests.loop.driving import Driver, asks, call, says
+from tests.loop.driving import Driver, asks, call, says, thread_id_of
 from wakeful.contract.budgets import Budget
-from wakeful.contract.messages import InputMessage
+from wakeful.contract.mail import AgentMessage, Sender
+from wakeful.contract.messages import InputMessage, ToolCall
 from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.requests import Fork, RunRequest
@@ -26,7 +27,7 @@ from wakeful.contract.runs import Adapter, OnBusy, Priority, RunMode, ThreadMode
 from wakeful.contract.settings import Caller, RunSettings
 from wakeful.contract.tools import FrontendTool
 from wakeful.loop.machine.commands import StartChild
-from wakeful.loop.machine.facts import AgentResolved, MessagesSubmitted
+from wakeful.loop.machine.facts import AgentResolved, MailReceived, MessagesSubmitted
 from wakeful.loop.thread.views import carryover
 
 DENY_PAY, ASK_LOOK = Rule(tool="pay", behavior=Behavior.DENY), Rule(tool="look", behavior=Behavior.ASK)
@@ -147,10 +148,10 @@ def handed_off() -> Driver:
     return driver
 
 
-def with_task() -> Driver:
+def with_task(start: ToolCall | None = None) -> Driver:
     """An idle thread whose run, which has taken one turn, has left a task running."""
     driver = Driver(make_parent(max_rounds=1, permissions=POLICY), request=request())
-    return with_tasks(background_call("c1"), driver=driver)
+    return with_tasks(start or background_call("c1"), driver=driver)
 
 
 def task_ended() -> Driver:
@@ -163,6 +164,27 @@ def task_reported() -> Driver:
     driver = with_task()
     driver.feed(task_event("bg_0"))
     return driver
+
+
+def by_mail_of_task(*below: str) -> Driver:
+    driver = with_task(spawn_call("c1"))
+    driver.feed(MailReceived(mail_of("/".join((thread_id_of("bg_0"), *below)))))
+    return driver
+
+
+def mail_of(thread_id: str) -> AgentMessage:
+    sender = Sender(agent_id="researcher", thread_id=thread_id, tenant="acme")
+    return AgentMessage(message_id="msg_1", sender=sender, content="Pay!", relation="parent", recipient_thread_id="t1")
+
+
+def unread_over_a_wake() -> Driver:
+    """The end of a task that no run has read when the thread is closed, and is woken for later mail."""
+    driver = with_task()
+    driver.submit("m0")
+    driver.feed(tool_settled("bg_0"))
+    driver.cancel(close=True)
+    kept = carryover(driver.thread).model_copy(update={"late_mail": True})
+    return Driver(None, request=RunRequest(agent_id="assistant", mode=ThreadMode.THREAD), carryover=kept)
 
 
 def by_mail() -> Driver:
@@ -208,6 +230,9 @@ ROWS: dict[str, tuple[Callable[[], Driver], Begun]] = {
     "a handoff": (handed_off, Begun(ancestors=(ASK_DIG,))),
     "the end of a task": (task_ended, OF_TASK),
     "an event of a task": (task_reported, OF_TASK),
+    "mail of a task's agent, which holds a half of what is left": (by_mail_of_task, replace(OF_TASK, turns=3)),
+    "mail of an agent below a task": (lambda: by_mail_of_task("writer-1"), replace(OF_TASK, turns=3)),
+    "the end of a task that was unread when the thread was closed": (unread_over_a_wake, OF_TASK),
     "mail": (
         by_mail,
         Begun(

@@ -34,7 +34,7 @@ from wakeful.loop.machine.facts import (
     WithdrawalRequested,
 )
 from wakeful.loop.machine.stages import Done, Idle
-from wakeful.loop.machine.state import Thread
+from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.thread.submissions import INLINE_BYTES
 from wakeful.loop.thread.views import permissions_view, queued_messages
 from wakeful.loop.thread.waiting import WAITING_BYTES
@@ -256,6 +256,12 @@ def test_the_rules_of_the_agent_the_thread_and_the_run_are_listed_with_their_sco
     )
     unresolved = Driver(None, request=NO_INPUT)
     assert permissions_view(unresolved.thread) == PermissionsView(default_behavior=Behavior.ALLOW, rules=())
+
+
+def test_the_rules_that_a_decision_of_the_run_has_added_are_named() -> None:
+    driver = with_rules(ALLOW_PAY)
+    driver.last = Advance(driver.thread.with_run(replace(driver.thread.current, always=("pay", "revoked"))))
+    assert permissions_view(driver.thread).always == ("pay",)
 
 
 def test_a_revoked_rule_does_not_apply_to_the_calls_that_start_afterwards() -> None:

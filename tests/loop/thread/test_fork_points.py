@@ -26,6 +26,7 @@ from wakeful.contract.model_settings import InferenceOverrides
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.requests import Fork, RunRequest
 from wakeful.contract.runs import ForkedFrom, OnBusy, Origin, RunIdentity
+from wakeful.contract.users import Users
 from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.facts import AgentResolved, MessagesSubmitted
 from wakeful.loop.machine.stages import Inferring
@@ -125,7 +126,11 @@ def test_a_fork_point_has_the_agent_state_of_its_step() -> None:
     assert run.thread.agent_state.run == {}
     tools = run.thread.frontend_tools
     kept = Carryover(
-        agent_id="assistant", state={"visits": 1}, counters=Counters(runs=1, steps=1), frontend_tools=tools
+        agent_id="assistant",
+        state={"visits": 1},
+        counters=Counters(runs=1, steps=1),
+        frontend_tools=tools,
+        users=Users(),
     )
     assert first.carryover == kept.model_copy(update={"run_state": {"draft": "one"}, "state_revision": 1})
     later = Counters(runs=1, steps=2, submissions=1)
@@ -157,6 +162,7 @@ def test_a_fork_point_has_permissions_counters_and_context_and_nothing_else() ->
         compaction=summary,
         frontend_tools=thread.frontend_tools,
         context=context.others,
+        users=Users(),
     )
     assert thread.fork_point.carryover == kept
     fork = fork_of(kept).thread

@@ -14,6 +14,7 @@ def approve(
     always: Annotated[bool, typer.Option("--always", help="Also allow such calls on this thread from now on.")] = False,
     reason: options.ReasonOption = None,
     actor: options.ActorOption = None,
+    run: options.RunIdOption = None,
     tenant: options.SenderTenantOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
@@ -32,5 +33,6 @@ def approve(
         always=always,
         actor=actor or current_user(),
         tenant=tenant,
+        run_id=run,
     )
     answer_tickets(tickets, answer, options.Cluster(address, namespace, client_factory))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from wakeful.client.client import Client
 
 MOST_SHOWN = 10
-PROGRESS_SECONDS = 2.0
 UNDECODED = " by Temporal's own cancel, which closes the thread: its mode cannot be decoded without the codec"
 
 
@@ -40,9 +38,11 @@ def cancel(
     tenant: Annotated[
         str | None, typer.Option(metavar="NAME", help="Cancel all active runs and tools of this tenant.")
     ] = None,
-    yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="With --query, --agent or --tenant: do not ask for confirmation.")
-    ] = False,
+    user: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Cancel all active runs and tools that act for this user.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Without a thread: do not ask for confirmation.")] = False,
+    run: options.RunIdOption = None,
     reason: options.RecordedReasonOption = None,
     wait: Annotated[bool, typer.Option(help="Wait until the run, or the tasks of an idle thread, have ended.")] = True,
     address: options.AddressOption = None,
@@ -51,24 +51,30 @@ def cancel(
 ) -> None:
     """Cancel the run of a thread and everything it started.
 
-    Or all active runs and background tools that --query, --agent and --tenant find together, after asking. Exits with 1
-    if one could not be cancelled.
+    Or all active runs and background tools that --query, --agent, --tenant and --user find together, after asking.
+    Exits with 1 if one could not be cancelled.
     """
     from wakeful.cli.session import with_client
     from wakeful.client.cancel_many import filter_of
 
     cluster = options.Cluster(address, namespace, client_factory)
-    filter = filter_of(query=query, agent_id=agent, tenant=tenant)
+    filter = filter_of(query=query, agent_id=agent, tenant=tenant, user=user)
     if bool(thread) == bool(filter):
-        raise typer.BadParameter("name a thread, or find runs with --query, --agent or --tenant", param_hint="THREAD")
+        message = "name a thread, or find runs with --query, --agent, --tenant or --user"
+        raise typer.BadParameter(message, param_hint="THREAD")
+    if run is not None and thread is None:
+        raise typer.BadParameter("name the thread of the run", param_hint="--run")
     if thread is None:
         with_client(cluster, lambda client: _cancel_found(client, filter, reason=reason, wait=wait, yes=yes))
     else:
-        print(f"thread {thread}: {with_client(cluster, lambda client: _cancel(client, thread, reason, wait=wait))}")
+        print(
+            f"thread {thread}: {with_client(cluster, lambda client: _cancel(client, thread, reason, run, wait=wait))}"
+        )
 
 
-async def _cancel(client: Client, thread: str, reason: str | None, *, wait: bool) -> str:
+async def _cancel(client: Client, thread: str, reason: str | None, run: str | None, *, wait: bool) -> str:
     from wakeful.cli.terminal.outage_notice import OutageNotice, warn
+    from wakeful.cli.terminal.progress import Progress
     from wakeful.cli.terminal.result_lines import stopped_lines
     from wakeful.client.cancel import cancel_and_wait, cancel_thread, is_background_tool
     from wakeful.client.cancel_many import wait_until_ended
@@ -77,17 +83,18 @@ async def _cancel(client: Client, thread: str, reason: str | None, *, wait: bool
     try:
         if wait and not await is_background_tool(client.temporal, thread):
             async with OutageNotice(client, thread, warn) as notice:
-                stopped = await cancel_and_wait(client, thread, reason=reason, on_trouble=notice.on_trouble)
+                stopped = await cancel_and_wait(client, thread, reason=reason, run_id=run, on_trouble=notice.on_trouble)
             return "\n".join(stopped_lines(stopped))
     except CannotDecode:
         pass
-    is_decoded = await cancel_thread(client.reader, thread, reason=reason)
+    is_decoded = await cancel_thread(client.reader, thread, reason=reason, run_id=run)
     if wait:
-        await wait_until_ended(client.temporal, [thread], on_progress=_Progress("of 1 run ended"))
+        await wait_until_ended(client.temporal, [thread], on_progress=Progress("of 1 run ended"))
     return f"{'cancelled' if wait else 'cancel sent'}{'' if is_decoded else UNDECODED}"
 
 
 async def _cancel_found(client: Client, filter: str, *, reason: str | None, wait: bool, yes: bool) -> None:
+    from wakeful.cli.terminal.progress import Progress
     from wakeful.cli.terminal.text import printable
     from wakeful.client.cancel_many import cancel_many, select_runs, wait_until_ended
     from wakeful.contract.errors import CallerError
@@ -104,11 +111,11 @@ async def _cancel_found(client: Client, filter: str, *, reason: str | None, wait
             )
         if not typer.confirm(f"Cancel {number}?", err=True):
             raise CallerError("nothing is cancelled")
-    outcome = await cancel_many(client, runs, reason=reason, on_progress=_Progress(f"of {number} asked to stop"))
+    outcome = await cancel_many(client, runs, reason=reason, on_progress=Progress(f"of {number} asked to stop"))
     requested = _counted([run for run in runs if run.thread_id in set(outcome.requested)])
     next_runs: list[str] = []
     if wait:
-        still = _Progress(f"of {requested} ended")
+        still = Progress(f"of {requested} ended")
         next_runs = await wait_until_ended(client.temporal, outcome.requested, on_progress=still)
     had_ended = f", {len(outcome.ended)} had ended" if outcome.ended else ""
     print(f"{'cancelled' if wait else 'cancel sent to'} {requested}{had_ended}")
@@ -137,16 +144,3 @@ def _print_found(runs: Sequence[ActiveRun]) -> None:
         print(f"  {printable(run.thread_id)}  {printable(run.agent_id)}", file=sys.stderr)
     if len(runs) > MOST_SHOWN:
         print(f"  … and {len(runs) - MOST_SHOWN} more", file=sys.stderr, flush=True)
-
-
-class _Progress:
-    """Prints a number, at most every two seconds."""
-
-    def __init__(self, words: str) -> None:
-        self._words = words
-        self._printed = monotonic()
-
-    def __call__(self, number: int) -> None:
-        if monotonic() - self._printed > PROGRESS_SECONDS:
-            self._printed = monotonic()
-            print(f"{number} {self._words} …", file=sys.stderr, flush=True)

@@ -26,6 +26,7 @@ def decide(
         str | None, typer.Option(metavar="ID", help="Makes the decision idempotent: a repeated ID is ignored.")
     ] = None,
     actor: options.ActorOption = None,
+    run: options.RunIdOption = None,
     tenant: options.SenderTenantOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
@@ -44,6 +45,7 @@ def decide(
         actor=actor or current_user(),
         tenant=tenant,
         decision_id=decision_id,
+        run_id=run,
     )
 
     async def go(client: Client) -> str:

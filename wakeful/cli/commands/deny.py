@@ -7,6 +7,7 @@ def deny(
     tickets: options.TicketArguments,
     reason: options.ReasonOption = None,
     actor: options.ActorOption = None,
+    run: options.RunIdOption = None,
     tenant: options.SenderTenantOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
@@ -19,5 +20,5 @@ def deny(
     from wakeful.cli.answers import Answer, answer_tickets, current_user
     from wakeful.contract.decisions import DecisionAction
 
-    answer = Answer(DecisionAction.CANCEL, reason=reason, actor=actor or current_user(), tenant=tenant)
+    answer = Answer(DecisionAction.CANCEL, reason=reason, actor=actor or current_user(), tenant=tenant, run_id=run)
     answer_tickets(tickets, answer, options.Cluster(address, namespace, client_factory))

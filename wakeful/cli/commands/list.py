@@ -34,9 +34,7 @@ def list(
     status: Annotated[StatusChoice | None, typer.Option(help="Only those whose newest run has this status.")] = None,
     outcome: Annotated[OutcomeChoice | None, typer.Option(help="Only those whose newest run ended so.")] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only threads of this tenant.")] = None,
-    user: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only those whose newest run acts for this user.")
-    ] = None,
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="Only those to which this user has written.")] = None,
     is_open: Annotated[
         bool | None, typer.Option("--open/--closed", help="Only open threads, or only closed ones.")
     ] = None,

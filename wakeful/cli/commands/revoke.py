@@ -17,6 +17,11 @@ def revoke(
     rules: Annotated[
         list[str], typer.Argument(metavar="RULE", help="Rules of the thread, as `wakeful permissions` prints them.")
     ],
+    inherited: Annotated[
+        bool, typer.Option("--inherited", help="Lift rules that the thread has of its ancestors, instead.")
+    ] = False,
+    reason: options.RecordedReasonOption = None,
+    actor: options.ActorOption = None,
     tenant: options.SenderTenantOption = None,
     address: options.AddressOption = None,
     namespace: options.NamespaceOption = None,
@@ -24,13 +29,24 @@ def revoke(
 ) -> None:
     """Revoke permission rules that were added to a thread.
 
-    Calls that have started are not affected.
+    Or, with --inherited, let a sub-agent do what an agent above it denies or asks about. Calls that have started are
+    not affected.
     """
+    from wakeful.cli.answers import current_user
     from wakeful.cli.changes import change_lines
     from wakeful.cli.session import with_client
 
     async def go(client: Client) -> list[str]:
-        return await change_lines("revoked:", client.revoke(thread, rules, tenant=tenant, confirm=True))
+        revoking = client.revoke(
+            thread,
+            rules,
+            inherited=inherited,
+            actor=actor or current_user(),
+            reason=reason,
+            tenant=tenant,
+            confirm=True,
+        )
+        return await change_lines("lifted:" if inherited else "revoked:", revoking)
 
     for line in with_client(options.Cluster(address, namespace, client_factory), go):
         print(line)

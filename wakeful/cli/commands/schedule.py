@@ -87,12 +87,13 @@ def create(
 
     from wakeful.cli.run_settings import parse_run_options
     from wakeful.cli.session import with_client
+    from wakeful.cli.terminal.outage_notice import warn_without_worker
 
     spec = _spec(cron or [], every, time_zone, jitter)
     settings = parse_run_options(given)
 
     async def go(client: Client) -> str:
-        return await client.schedules.create(
+        created = await client.schedules.create(
             agent,
             text,
             spec=spec,
@@ -104,6 +105,8 @@ def create(
             paused=paused,
             **settings,
         )
+        await warn_without_worker(client)
+        return created
 
     created = with_client(options.Cluster(address, namespace, client_factory), go, task_queue=task_queue)
     print(f"created: schedule {created}")

@@ -27,8 +27,11 @@ def show(
     """Print the whole conversation of a thread.
 
     After it come the thread's state, tasks, undelivered messages and the pending decisions of sub-agents, if there are
-    any. `fork`, `rewind` and `--at` take the step numbers that are printed here.
+    any. `fork`, `rewind` and `--at` take the step numbers that are printed here. With --json, a message also has the
+    user for whom the run acts that read it.
     """
+    from pydantic_core import to_json
+
     from wakeful.cli.session import with_client
     from wakeful.cli.terminal.colours import colours_of
     from wakeful.cli.terminal.render import message_lines, state_lines
@@ -40,11 +43,14 @@ def show(
         past = await client.at_step(thread, at) if at is not None else None
         messages = list(past.messages) if past is not None else await client.transcript(thread)
         marks = {step.start: colours_of(sys.stdout).dim(f", step {step.number}") for step in steps_of(messages)}
-        for index, message in enumerate(messages):
-            lines = message_lines(message, mark=marks.get(index, ""))
-            print(message.model_dump_json() if as_json else "\n".join(lines))
         if as_json:
+            users = await _users(client, thread)
+            for message in messages:
+                user = {"user": users[message.id]} if message.id in users else {}
+                print(to_json(message.model_dump(mode="json") | user).decode())
             return
+        for index, message in enumerate(messages):
+            print("\n".join(message_lines(message, mark=marks.get(index, ""))))
         if past is not None:
             if past.status is None or past.state is None:
                 print("\nTemporal has deleted the execution that ran this step, and its status and state with it")
@@ -61,3 +67,20 @@ def show(
             print("\n".join(["", *lines]))
 
     with_client(options.Cluster(address, namespace, client_factory), go)
+
+
+async def _users(client: Client, thread: str) -> dict[str, str]:
+    """For whom the runs acted that read each message; a fork begins with messages that runs of its origin read."""
+    from wakeful.contract.errors import ThreadNotFound
+
+    users, seen, origin = dict[str, str](), set[str](), thread
+    while origin not in seen:
+        seen.add(origin)
+        try:
+            runs, view = await client.runs(origin), await client.status(origin)
+        except ThreadNotFound:  # the origin was deleted
+            break
+        read = {id: run.user for run in runs for id in run.message_ids if run.user is not None}
+        users = read | users
+        origin = view.identity.forked_from.thread_id if view.identity.forked_from else origin
+    return users

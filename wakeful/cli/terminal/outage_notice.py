@@ -5,11 +5,15 @@ import contextlib
 import sys
 from collections.abc import Callable
 from datetime import timedelta
+from time import time
 from typing import Self
 
 from wakeful.client.client import Client
+from wakeful.client.diagnosis.activities import last_seen
+from wakeful.client.diagnosis.evidence import QueueKind, TaskQueue
 from wakeful.client.diagnosis.reader import missing_of
-from wakeful.client.diagnosis.wording import clock
+from wakeful.client.diagnosis.server_answers import read_queue
+from wakeful.client.diagnosis.wording import clock, start_worker
 from wakeful.client.queries import query
 from wakeful.client.wake import describe
 from wakeful.contract import names
@@ -32,6 +36,18 @@ async def wait_for_result(client: Client, thread_id: str) -> RunResult:
 
 def warn(message: str) -> None:
     print(f"! {message}", file=sys.stderr, flush=True)
+
+
+async def warn_without_worker(client: Client) -> None:
+    """A line on stderr if no worker polls the client's task queue: what a schedule starts there would wait."""
+    queue = await read_queue(client.temporal, client.task_queue, QueueKind.WORKFLOW)
+    now = int(time() * 1000)
+    if isinstance(queue, TaskQueue) and not queue.live_pollers(now):
+        worker = start_worker(queue.name, names.DEFAULT_TASK_QUEUE)
+        warn(
+            f"no worker polls task queue {queue.name!r}: {last_seen(queue, now)}. What the schedule starts waits there "
+            f"for one: {worker}"
+        )
 
 
 class OutageNotice:

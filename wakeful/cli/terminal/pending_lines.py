@@ -23,7 +23,8 @@ def pending_lines(pending: PendingDecision) -> list[str]:
     question = printable(pending.message or pending.action)
     call = f"  {short_call(pending.tool_name, pending.arguments)}"
     if pending.sent is not None:
-        return [f"is decided: {question}", call, f"  {_sent_line(pending.sent)}"]
+        state = "needs no decision" if pending.sent.is_cancel else "is decided"
+        return [f"{state}: {question}", call, f"  {_sent_line(pending.sent)}"]
     return [
         f"waits for a decision: {question}",
         call,
@@ -33,7 +34,7 @@ def pending_lines(pending: PendingDecision) -> list[str]:
 
 
 def _sent_line(sent: Sent) -> str:
-    """A decision that was sent is not asked for again."""
+    """What settles a decision is shown in its place."""
     return f"waits for a worker: {printable(sent_text(sent, int(time() * 1000)))}"
 
 

@@ -71,6 +71,9 @@ def event_lines(event: e.AgentEvent) -> list[str]:
             return [f"~ {printable(message.id)} was edited", *_received_lines(message)]
         case e.MessagesWithdrawn(message_ids=ids):
             return [f"- withdrawn: {short(', '.join(ids))}"]
+        case e.RulesRevoked(rules=rules, inherited=True, actor=actor, reason=reason):
+            lifted = ", ".join(rule.tool for rule in rules) + (f": {reason}" if reason else "")
+            return [f"- {short(f'lifted by {actor}: {lifted}' if actor else f'lifted: {lifted}')}"]
         case e.RulesRevoked(rules=rules):
             return [f"- no longer always allowed: {short(', '.join(rule.tool for rule in rules))}"]
         case e.ErrorEvent(message=message):

@@ -38,6 +38,8 @@ def _lines_under(thread: ThreadSummary) -> list[str]:
     owners = [
         f"{label} {printable(name)}" for label, name in (("tenant", thread.tenant), ("user", thread.user)) if name
     ]
+    others = [printable(name) for name in thread.users if name != thread.user]
+    owners += [f"also {', '.join(others)}"] if others else []
     waits = [f"waits for {counted(len(thread.pending), 'decision')}"] if thread.pending else []
     runs = [counted(thread.runs, "run")] if thread.runs is not None else []
     metadata = [short(compact(thread.metadata))] if thread.metadata else []

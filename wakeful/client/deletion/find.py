@@ -92,18 +92,24 @@ class BelongingsFinder:
         Raises:
             CallerError: it is one.
         """
+        if (parent := await self.parent()) is not None:
+            raise CallerError(
+                f"thread {self._thread_id!r} is a sub-agent of thread {parent!r}, whose history has what it was asked "
+                f"and what it answered: delete thread {parent!r}"
+            )
+
+    async def parent(self) -> str | None:
+        """The thread whose sub-agent it is, if that exists."""
         try:
             query = f"WorkflowId = {quoted(self._thread_id)}"
             parents = {parent async for each in self._temporal.list_workflows(query) if (parent := parent_of(each))}
             for parent in sorted(parents):
                 described = await self.describe(parent)
                 if described is not None and described.workflow_type == names.WORKFLOW:
-                    raise CallerError(
-                        f"thread {self._thread_id!r} is a sub-agent of thread {parent!r}, whose history has what it "
-                        f"was asked and what it answered: delete thread {parent!r}"
-                    )
+                    return parent
         except RPCError as error:
             raise error_of(error, self._thread_id) from error
+        return None
 
     async def describe(self, id: str, run_id: str | None = None) -> WorkflowExecutionDescription | None:
         """An execution, or the newest one of a workflow; None if there is none."""

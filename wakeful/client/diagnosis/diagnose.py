@@ -97,9 +97,11 @@ def _from_status(evidence: Evidence, now: int) -> list[Finding]:
     """What the run's own status says that it waits for."""
     view = evidence.view
     if view is None:
-        return [_decision_by_attribute(evidence)] if evidence.pending_calls and evidence.task is None else []
+        is_asking = evidence.pending_calls and evidence.task is None and evidence.cancelled_with is None
+        return [_decision_by_attribute(evidence)] if is_asking else []
     found = []
-    if pending := [call for call in view.calls if call.ticket is not None and view.decision_sent(call) is None]:
+    calls = view.calls if evidence.cancelled_with is None else ()
+    if pending := [call for call in calls if call.ticket is not None and view.settled_by(call) is None]:
         found.append(_decisions(view, pending, now))
     if evidence.unhandled:
         found.append(_unhandled(evidence, view, now))
@@ -222,7 +224,8 @@ def _descendants(evidence: Evidence, now: int) -> list[Finding]:
     beside = f" (and for {counted(others, 'other')})" if others else ""
     found = []
     for child in evidence.descendants:
-        inner = _find_cause(child, now)
+        with_it = evidence.cancelled_with or (view.child_cancelled_by(child.thread_id) if view else None)
+        inner = _find_cause(replace(child, cancelled_with=with_it), now)
         if child.ended is not None:
             inner = _unprocessed_end(evidence, inner)
         doing = f"{step}waits for {_kind(view, child)} {child.thread_id}{beside}, which {inner.doing}"

@@ -239,6 +239,8 @@ class Evidence:
     """The calls that wait for a decision, from the search attribute."""
     unhandled: tuple[Sent, ...] = ()
     """What it was sent that no worker has handled yet, the oldest first."""
+    cancelled_with: Sent | None = None
+    """What an ancestor was sent that no worker has handled yet: it cancels this thread, too."""
     cancel: CancelRequest | None = None
     last_failure: Failure | None = None
     """Of the last activity that failed for good."""

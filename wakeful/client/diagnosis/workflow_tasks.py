@@ -57,18 +57,23 @@ def _no_worker(evidence: Evidence, queue: TaskQueue, now: int) -> Finding:
 
 
 def _decisions_to_send(evidence: Evidence) -> tuple[str, tuple[str, ...]]:
-    """What to do about the decisions that the run waits for; those that were sent already wait for a worker."""
-    if not (tickets := _not_decided(evidence)):
+    """What to do about the decisions that the run waits for, except those that what was sent already settles."""
+    if not (tickets := _not_settled(evidence)):
         return "", ()
     approve = wakeful("approve", *tickets)
     return f" It also waits for a decision ({code(approve)}), which you can send now: Temporal stores it.", (approve,)
 
 
-def _not_decided(evidence: Evidence) -> list[str]:
-    calls = evidence.view.calls if evidence.view is not None else ()
-    sent = {call.call_id for call in calls if evidence.view is not None and evidence.view.decision_sent(call)}
-    sent |= {each.target for each in evidence.unhandled if each.target is not None}
-    return [ticket_id(evidence.thread_id, call) for call in evidence.pending_calls if call not in sent]
+def _not_settled(evidence: Evidence) -> list[str]:
+    view = evidence.view
+    run_id, calls = (view.identity.run_id, view.calls) if view is not None else ("", ())
+    suspensions = {call.call_id: call.ticket.suspension.id for call in calls if call.ticket is not None}
+    return [
+        ticket_id(evidence.thread_id, call)
+        for call in evidence.pending_calls
+        if evidence.cancelled_with is None
+        and not any(sent.settles(run_id, call, suspensions.get(call)) for sent in evidence.unhandled)
+    ]
 
 
 def _wrong_version(evidence: Evidence, wanted: tuple[str, ...], polling: list[str], now: int) -> Finding:

@@ -2,13 +2,14 @@
 
 The records of a sub-agent come after its parent's `child_started`, and before the record with which its parent takes up
 its end. Unrelated threads come in any order. Background tools are workflows without events: their parent emits their
-start and their end.
+start and their end, and a live watcher shows in between what they report.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 
+from wakeful.client.watching.background_calls import BackgroundCalls
 from wakeful.client.watching.live import REWOUND
 from wakeful.client.watching.watcher import WatchContext, Watcher
 from wakeful.contract.errors import ThreadNotFound, WakefulError
@@ -90,9 +91,14 @@ class TreeWatcher:
         live = self._is_live and not stop_at_newest
         return Watcher(self._context, thread_id, after=after, live=live, stop_at_newest=stop_at_newest)
 
-    async def emit(self, record: EventRecord) -> None:
+    async def emit(self, record: EventRecord | Callable[[], EventRecord]) -> None:
+        """Yield a record; one that depends on those before it is made when there is room for it."""
         await self._free.acquire()
-        self._queue.put_nowait(record)
+        self._queue.put_nowait(record if isinstance(record, EventRecord) else record())
+
+    def background_calls(self) -> BackgroundCalls | None:
+        """What follows the background tools of a thread; None if only events are wanted."""
+        return BackgroundCalls(self._context, self.emit) if self._is_live else None
 
     def start_stream(self, thread_id: str) -> asyncio.Task[None]:
         """The stream of a sub-agent, from the first record that the caller has not seen."""
@@ -130,18 +136,28 @@ class _ThreadStream:
         """The threads of its sub-agents, with the numbers of their `child_started` events."""
         self._delegates: dict[str, str] = {}
         """The threads of the sub-agents that calls wait for, by call id."""
+        self._background = tree.background_calls()
 
     async def read(self, after: int, *, children: Sequence[str] | None = None) -> None:
-        if children is not None:
-            for running in children:
-                self._tree.start_stream(running)
-        elif after:
-            await self._resume_children(after)
+        try:
+            if children is not None:
+                for running in children:
+                    self._tree.start_stream(running)
+            elif after:
+                await self._resume_children(after)
+            await self._read_own(after)
+        finally:
+            if self._background is not None:
+                self._background.stop()
+
+    async def _read_own(self, after: int) -> None:
         watcher = self._tree.watcher(self._thread_id, after=after)
         async with aclosing(watcher.records()) as records:
             async for record in records:
                 if (child := self._ended_child(record.event)) is not None:
                     await asyncio.wait({self._tree.start_stream(child)})
+                if self._background is not None:
+                    await self._background.before(record)
                 await self._tree.emit(record)
                 self._track_children(record)
                 if isinstance(record.event, ChildStarted) and record.event.agent_id:
@@ -154,6 +170,8 @@ class _ThreadStream:
             async for record in records:
                 if record.seq > after:
                     break
+                if self._background is not None:
+                    await self._background.before(record)
                 self._track_children(record)
                 if (child := self._ended_child(record.event)) is not None:
                     self._started.pop(child, None)
@@ -161,6 +179,8 @@ class _ThreadStream:
             self._tree.start_stream(child)
 
     def _track_children(self, record: EventRecord) -> None:
+        if self._background is not None:
+            self._background.after(record)
         match record.event:
             case ChildStarted(thread_id=thread_id, agent_id=str(), call_id=call_id):
                 self._started[thread_id] = record.seq

@@ -6,12 +6,13 @@ Reading it adds nothing to history. The watcher reads the events of the thread i
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle, WorkflowHistoryEventFilterType
 
 from wakeful.client.watching.live import ActivityHeartbeat
 from wakeful.client.watching.retrying import Retrier
@@ -144,27 +145,37 @@ class Execution:
         Raises:
             RPCError: Temporal did not answer.
         """
-        described = await self._handle.describe(rpc_timeout=DESCRIBE_TIMEOUT)
-        return [
-            heartbeat
-            for activity in described.raw_description.pending_activities
-            for heartbeat in await self._heartbeats(activity)
-        ]
+        return await read_heartbeats(self._temporal, self._handle)
 
-    async def _heartbeats(self, activity: PendingActivityInfo) -> list[ActivityHeartbeat]:
-        """The newest heartbeat of an activity, if it has one that can be read."""
-        if not activity.HasField("heartbeat_details"):
-            return []
-        try:
-            decoded = await self._temporal.data_converter.decode(activity.heartbeat_details.payloads)
-        except Exception:  # another version wrote it, or this client does not have the key of the codec
-            return []
-        if not decoded:
-            return []
-        details, *more = decoded
-        next_in = decoded[-1] if isinstance(decoded[-1], float) else 0.0
-        id, type = activity.activity_id, activity.activity_type.name
-        return [ActivityHeartbeat(id, type, details, _millis(activity), next_in, tuple(more))]
+
+async def read_heartbeats(temporal: Client, handle: WorkflowHandle[Any, Any]) -> list[ActivityHeartbeat]:
+    """The newest heartbeats of a workflow's pending activities.
+
+    Raises:
+        RPCError: Temporal did not answer.
+    """
+    described = await handle.describe(rpc_timeout=DESCRIBE_TIMEOUT)
+    return [
+        heartbeat
+        for activity in described.raw_description.pending_activities
+        for heartbeat in await _heartbeats(temporal, activity)
+    ]
+
+
+async def _heartbeats(temporal: Client, activity: PendingActivityInfo) -> list[ActivityHeartbeat]:
+    """The newest heartbeat of an activity, if it has one that can be read."""
+    if not activity.HasField("heartbeat_details"):
+        return []
+    try:
+        decoded = await temporal.data_converter.decode(activity.heartbeat_details.payloads)
+    except Exception:  # another version wrote it, or this client does not have the key of the codec
+        return []
+    if not decoded:
+        return []
+    details, *more = decoded
+    next_in = decoded[-1] if isinstance(decoded[-1], float) else 0.0
+    id, type = activity.activity_id, activity.activity_type.name
+    return [ActivityHeartbeat(id, type, details, _millis(activity), next_in, tuple(more))]
 
 
 def _millis(activity: PendingActivityInfo) -> int:

@@ -18,12 +18,20 @@ from wakeful.contract.events import (
     ToolCallResumed,
     ToolCallStreamDelta,
 )
+from wakeful.contract.tasks import TaskStatus
 from wakeful.contract.tool_progress import LIVE, LiveActivity, ProgressStatus, ToolLive, progress_snapshot
 
 _STATUSES: dict[ToolCallOutcome, ProgressStatus] = {
     ToolCallOutcome.SUSPENDED: "pending",
     ToolCallOutcome.SUCCEEDED: "done",
     ToolCallOutcome.FAILED: "failed",
+}
+
+
+_TASK_STATUSES: dict[TaskStatus, ProgressStatus] = {
+    TaskStatus.COMPLETED: "done",
+    TaskStatus.FAILED: "failed",
+    TaskStatus.CANCELLED: "cancelled",
 }
 
 
@@ -65,6 +73,10 @@ class WatchedCall:
                 return [self._progress("cancelled")]
             case _:
                 return []
+
+    def on_task_end(self, status: TaskStatus) -> list[AgentEvent]:
+        """The last status of its progress, if it is a background task that has ended so and there was any."""
+        return [self._progress(_TASK_STATUSES[status])] if self._is_reported else []
 
     def _progress(self, status: ProgressStatus) -> ActivitySnapshot:
         live = self._live

@@ -6,6 +6,7 @@ from wakeful.contract import ids
 from wakeful.contract.applied_decisions import AppliedDecision
 from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.events import AgentEvent, ToolCallDecided
+from wakeful.contract.files import FileRef, files_of
 from wakeful.contract.hooks import HookEffects
 from wakeful.contract.messages import MessageMetadata, ToolCall
 from wakeful.contract.runs import ToolCallStatus
@@ -128,15 +129,17 @@ def commit(thread: Thread) -> Advance:
     metadata = MessageMetadata(run_id=thread.identity.run_id, step_index=run.step.number)
     answer = assistant_message(batch.response, id=batch.message_id, metadata=metadata)
     thread = replace(thread, transcript=thread.transcript.appending(answer, batch.inference_id or answer))
+    files = list[FileRef]()
     for call in batch.calls:
         assert isinstance(call, FinishedCall)  # a step is committed when nothing in it can change any more
         bare = tool_message(call.call.id, call.result, id=next_message_id(thread), metadata=metadata)
         message = bare.model_copy(update={"decisions": batch.decisions_of(call.call.id)})
         thread = replace(thread, transcript=thread.transcript.appending(message, call.source or bare))
+        files += files_of(message, thread_id=thread.identity.thread_id, tool=call.call.name)
     # A call that a person cancelled has not failed.
     step = run.step.with_round(has_failed=all(call.status is ToolCallStatus.FAILED for call in batch.calls))
     run = replace(run, step=step, response=batch.response.text or run.response)
-    return replace(moved, thread=thread.with_run(run).entering(BetweenSteps()))
+    return replace(moved, thread=thread.with_run(run.with_files(*files)).entering(BetweenSteps()))
 
 
 def _with_batch(thread: Thread, batch: Batch) -> Thread:

@@ -37,11 +37,13 @@ from wakeful.loop.machine.facts import DecisionsReceived
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Cancelling, Done, Idle
 from wakeful.loop.machine.state import KEPT_RULES, Advance, Thread
 from wakeful.loop.thread.outcomes import (
+    date_problem,
     has_decided,
     record_applied,
     record_held,
     record_repeated,
     refuse_decisions,
+    run_problem,
     tenant_problem,
     was_applied,
 )
@@ -75,8 +77,13 @@ Judgement = Apply | Hold | Refuse
 
 def on_decisions_received(thread: Thread, received: DecisionsReceived, *, now: int) -> Advance:
     """Take a batch; `judge_held`, which follows every fact, applies or rejects it. After the run only a repeat fits."""
-    batch = received.decisions
-    if (reason := tenant_problem(thread, received.tenant, "decision")) is not None:
+    batch = tuple(decision.undated for decision in received.decisions)
+    reason = (
+        tenant_problem(thread, received.tenant, "decision")
+        or run_problem(thread, received.run_id)
+        or date_problem(thread, received.decisions)
+    )
+    if reason is not None:
         return refuse_decisions(thread, batch, reason, now=now)
     if thread.run is not None and not isinstance(thread.stage, Done | Idle):
         if isinstance(judge(thread, batch), Hold) and (reason := no_room_for_batch(thread, batch)) is not None:

@@ -124,9 +124,8 @@ def advance(thread: Thread, fact: Fact, *, now: int) -> Advance:
             moved = _on_messages_submitted(thread, fact, now=now)
         case WithdrawalRequested() | EditRequested() | RevocationRequested():
             moved = changes.on_change_requested(thread, fact, now=now)
-        case CancelRequested(reason=reason, close=close):
-            then = AfterRun.CLOSE if close else AfterRun.END
-            moved = cancelling.cancel(thread, reason, now=now, then=then)
+        case CancelRequested():
+            moved = cancelling.on_cancel_requested(thread, fact, now=now)
         case SignalMalformed(signal=signal, reason=reason):
             moved = refuse(thread, signal, reason, now=now)
         case TimerFired(at=at):
@@ -297,8 +296,9 @@ def _on_late_fact(thread: Thread, fact: SignalFact | LateChildFact, *, now: int)
             return submissions.accept_late(thread, fact, "the run has ended", now=now).then(ending.list_unread)
         case WithdrawalRequested() | EditRequested() | RevocationRequested():
             return changes.on_change_requested(thread, fact, now=now)
-        case CancelRequested(close=close):
-            return refuse(thread, SIGNAL_CLOSE if close else SIGNAL_CANCEL, "the run has ended", now=now)
+        case CancelRequested(close=close, run_id=run_id):
+            reason = outcomes.run_problem(thread, run_id) or "the run has ended"
+            return refuse(thread, SIGNAL_CLOSE if close else SIGNAL_CANCEL, reason, now=now)
         case SignalMalformed(signal=signal, reason=reason):
             return refuse(thread, signal, reason, now=now)
         case MailReceived(mail=AgentMessage() as message):

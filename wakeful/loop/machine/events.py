@@ -63,7 +63,7 @@ def run_pause(thread: Thread, termination: Termination) -> RunFinish:
 def run_finish(thread: Thread, result: RunResult, *, rolled_back: bool = False) -> RunFinish:
     """The run ends with this result."""
     summary = _summary(thread, RunStatus.DONE, result.status_reason)
-    told = {name: getattr(result, name) for name in ("detail", "output", "artifacts", "unread")}
+    told = {name: getattr(result, name) for name in ("detail", "output", "artifacts", "tool_files", "unread")}
     summary = summary.model_copy(update=told)
     return _run_finish(thread, result.termination, summary, rolled_back=rolled_back)
 

@@ -8,6 +8,7 @@ from wakeful.contract.base import Few, Maybe
 from wakeful.contract.carryover import UnreadMessage
 from wakeful.contract.context import CompactionMark
 from wakeful.contract.decisions import Decision
+from wakeful.contract.files import FileRef
 from wakeful.contract.hooks import HookEffects
 from wakeful.contract.inference import ModelResponse, Source
 from wakeful.contract.mail import AgentMessage, TaskEvent
@@ -15,6 +16,7 @@ from wakeful.contract.messages import InputMessage
 from wakeful.contract.runs import NO_USAGE, OnBusy, RunMode, Usage
 from wakeful.contract.settings import Caller, RunSettings
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest, ChildResult
+from wakeful.contract.tasks import TaskStarter
 from wakeful.contract.tools import ToolOutcome
 
 
@@ -156,6 +158,8 @@ class BudgetGranted:
 class DecisionsReceived:
     decisions: tuple[Decision, ...]
     tenant: str | None = None
+    run_id: str | None = None
+    """The only run that they are for."""
 
 
 @dataclass(frozen=True)
@@ -177,11 +181,23 @@ class Submitted(UnreadMessage):
     passive: Few[bool] = False
     """It is read with the next step, but is no reason for one."""
     deadline: Maybe[int] = None
-    """Of the end of a task: when the wall time of the run that it begins is spent."""
+    """Of mail of a task: when the wall time of the run that it begins is spent."""
     funds: Few[tuple[str, ...]] = ()
-    """Of the end of a task: the earlier runs whose budget the run spends that it begins."""
+    """Of mail of a task: the earlier runs whose budget the run spends that it begins."""
+    files: Few[tuple[FileRef, ...]] = ()
+    """Of the end of a background agent: where the files are that its tools returned."""
     late: Few[bool] = False
     """It came after the close, or after the end of a run without a next one: the thread is woken for it."""
+    starter: Few[str] = ""
+    """Of mail of a task: the run that started the task, which the run that it begins acts for."""
+
+    @property
+    def begins_for(self) -> TaskStarter | None:
+        """Of mail of a task: the run that started the task, as `TaskStarter.on_mail` has written it here."""
+        if not self.starter:
+            return None
+        authority = {name: value for name, value in self if name in TaskStarter.model_fields}
+        return TaskStarter(run_id=self.starter, continues=self.funds[1:], **authority)
 
 
 @dataclass(frozen=True)
@@ -204,11 +220,14 @@ class EditRequested:
 
 @dataclass(frozen=True)
 class RevocationRequested:
-    """Revoke permission rules of the thread, by their `tool`."""
+    """Revoke permission rules of the thread, by their `tool`; or, with `inherited`, those of its ancestors."""
 
     tools: tuple[str, ...]
     request_id: str | None = None
     tenant: str | None = None
+    inherited: bool = False
+    actor: str | None = None
+    reason: str | None = None
 
 
 ChangeFact = WithdrawalRequested | EditRequested | RevocationRequested
@@ -224,6 +243,8 @@ class CancelRequested:
 
     reason: str | None = None
     close: bool = False
+    run_id: str | None = None
+    """Of a cancel: the only run that it is for."""
 
 
 @dataclass(frozen=True)

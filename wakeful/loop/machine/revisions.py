@@ -6,7 +6,7 @@ and branch as `if run.revision >= revisions.THE_CHANGE`. Until its resolution, a
 does before cannot be pinned this way.
 """
 
-REVISION = 3
+REVISION = 4
 """The revision that new runs are pinned to."""
 
 TASK_NAMES_ARE_CONTENT = 2
@@ -48,3 +48,19 @@ Before, an agent's own rules were its own, and those of a request ended with the
 
 ENDED_TAKE_NO_MAIL = 3
 """A sub-agent that has reported its end returns mail. Before, it was woken for it, outside of its tree."""
+
+MAIL_OF_TASKS_IS_BOUND = 4
+"""The run that mail of a thread's own background agents begins has the authority of the run that started them. Before,
+it had that of no run, so an agent that was denied a call could have its helper write to it, and make the call then."""
+
+HOOKS_ANSWER_NO_REQUEST = 4
+"""What a request asks about is asked although a hook or a tool has added a rule that allows it. Before, a skill that
+the model activated could allow what the request asked about."""
+
+TOOL_FILES_ARE_REPORTED = 4
+"""A run's result refers to the files that its tools returned, and a sub-agent reports them to its parent. Before, they
+stayed in the conversation."""
+
+GUARDED_SIGNALS = 4
+"""A `cancel` and a `decide` signal can name the run that they are for, and a decision can have `updated_at`, which is
+ignored. Before, these fields were unknown, and the signals refused."""

@@ -4,7 +4,7 @@
 that the next run cannot inherit anything by accident.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Concatenate, ParamSpec, assert_never
 
@@ -20,6 +20,7 @@ from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.decisions import Decision, Refusal
 from wakeful.contract.errors import InternalError
 from wakeful.contract.events import AgentEvent
+from wakeful.contract.files import FileRef
 from wakeful.contract.hooks import FinalAnswer, Hold, RequestChanges
 from wakeful.contract.mail import AgentMessage, UndeliveredMessage
 from wakeful.contract.outcomes import Outcome
@@ -41,6 +42,7 @@ from wakeful.contract.stopping import Timeout
 from wakeful.contract.subagents import BudgetRequest, SubagentContext
 from wakeful.contract.tasks import Task, TaskStarter
 from wakeful.contract.tools import ToolDescriptor
+from wakeful.contract.users import Users
 from wakeful.loop.calls.batch import Batch
 from wakeful.loop.machine import revisions
 from wakeful.loop.machine.commands import Command
@@ -67,7 +69,7 @@ from wakeful.loop.machine.transitions import STAGES, check_stage
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.fork_points import ForkPoint
 from wakeful.loop.thread.transcript import Transcript, TranscriptPosition
-from wakeful.permissions.authority import handing_on, narrowing, policy_rules, questions
+from wakeful.permissions.authority import RunRules, handing_on, narrowing, policy_rules
 from wakeful.permissions.rules import merged
 
 REMEMBERED_SUSPENSIONS = 2000
@@ -85,6 +87,9 @@ task of an older run begins a run without a user, to which every rule about user
 
 STARTER_RULES_BYTES = 300_000
 """Of the rules of all of these runs. If there are more, the end of a task begins a run that may call no tool."""
+
+KEPT_FILES = 50
+"""References that a run keeps to files of its tools, the newest: its result repeats them, and so does its parent."""
 
 KEPT_CONTEXTS = 4
 """Of how many agents that do not answer now a thread keeps the context messages."""
@@ -147,22 +152,35 @@ class Children:
         """For whom the run acted that started the task."""
         return next((each for each in self.starters if each.run_id == task.parent_context.run_id), None)
 
+    def sender_of(self, thread_id: str) -> Task | None:
+        """The running task that has this thread, or below which it is."""
+        threads = ((task, task.thread_id) for task in self.running)
+        found = (task for task, own in threads if own and (own == thread_id or ids.is_descendant(thread_id, own)))
+        return next(found, None)
+
     def starting(self, task: Task, starter: TaskStarter) -> "Children":
         """With one more task."""
         if self.starter_of(task) is not None or starter.is_anyone:
             return Children((*self.tasks, task), self.starters)
-        if json_bytes(starter.permissions) + sum(json_bytes(each.permissions) for each in self.starters) > (
-            STARTER_RULES_BYTES
-        ):
-            starter = starter.without_tools
         older = (each.without_user for each in self.starters[: 1 - KEPT_STARTERS])
         kept = (*(each for each in older if not each.is_anyone), *self.starters[1 - KEPT_STARTERS :], starter)
-        return Children((*self.tasks, task), kept)
+        return Children((*self.tasks, task), within_room(kept))
 
     def after_end(self, tasks: tuple[Task, ...]) -> "Children":
         """With these tasks, after one of them has ended."""
         runs = {task.parent_context.run_id for task in tasks if not task.status.is_terminal}
         return Children(tasks, tuple(starter for starter in self.starters if starter.run_id in runs))
+
+
+def within_room(starters: Iterable[TaskStarter]) -> tuple[TaskStarter, ...]:
+    """The starters, those without tools whose rules find no room beside the rules of the earlier ones."""
+    kept, room = list[TaskStarter](), STARTER_RULES_BYTES
+    for starter in starters:
+        if json_bytes(starter.permissions) > room:
+            starter = starter.without_tools
+        kept.append(starter)
+        room -= json_bytes(starter.permissions)
+    return tuple(kept)
 
 
 @dataclass(frozen=True)
@@ -276,7 +294,9 @@ class Run:
     settings: RunSettings = RunSettings()
     """What the message set that began it, except what has a place of its own: rules, budget and frontend tools."""
     permissions: tuple[Rule, ...] = ()
-    """Rules for this run; a rule replaces the thread's for the same tool, except one that denies."""
+    """Rules for this run, of its request and of hooks; one replaces the thread's for the same tool, except a denial."""
+    requested: tuple[Rule, ...] = ()
+    """Those of its request, whatever hooks have added since."""
     authority: tuple[Rule, ...] = ()
     """What ancestors, and agents that handed the run off, deny or ask about: nothing that allows replaces it."""
     always: tuple[str, ...] = ()
@@ -304,6 +324,12 @@ class Run:
     """Which descendants were cancelled with the run."""
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     """Of the message that began it; its user is in the thread's identity."""
+    tool_files: tuple[FileRef, ...] = ()
+    """Where the files are that its tools and those of its sub-agents returned, the newest last."""
+
+    def with_files(self, *files: FileRef) -> "Run":
+        """With these files, too."""
+        return replace(self, tool_files=(*self.tool_files, *files)[-KEPT_FILES:]) if files else self
 
     @property
     def agent(self) -> ResolvedAgent:
@@ -350,12 +376,16 @@ class Thread:
     """What the agents deny or ask about that handed the thread off to the one that answers now."""
     inherited_permissions: tuple[Rule, ...] = ()
     """Of a fork: the rules of the run that its first run continues."""
+    inherited_requested: tuple[Rule, ...] = ()
+    """Those of them that its request had set."""
     inherited_metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     """Of a fork: the metadata of that run."""
     inherited_agents: int = 0
     """Of a thread that was woken: how many agents the tree of its last run had started."""
     expire_after: float | None = None
     """Seconds that the thread may be idle, if its request says so; else its agent says it."""
+    users: Users = Users()
+    """Who has written to the thread, also what was rolled back or withdrawn since: its history has that."""
     own_priority: Priority | None = None
     """What the request says of `priority`."""
     active_agent: str | None = None
@@ -467,27 +497,44 @@ class Thread:
         run = self.current
         if run.revision < revisions.AUTHORITY_NARROWS:
             return merged((*self.permissions, *run.permissions))
-        return merged((*run.authority, *self.permissions, *self.own_rules, *self._always_allowed))
+        return merged(self.run_rules.ordered)
+
+    @property
+    def inherited_rules(self) -> tuple[Rule, ...]:
+        """What ancestors, and agents that handed the thread off, deny or ask about."""
+        return self.run.authority if self.run else self.authority
 
     @property
     def own_rules(self) -> tuple[Rule, ...]:
         """The run's rules that are not its ancestors'."""
-        run = self.run
-        given = run.permissions if run else self.inherited_permissions
-        return tuple(rule for rule in given if rule not in self.authority)
+        return self._not_inherited(self.run.permissions if self.run else self.inherited_permissions)
+
+    @property
+    def requested_rules(self) -> tuple[Rule, ...]:
+        """Those of the run's rules that its request has set."""
+        return self._not_inherited(self.run.requested if self.run else self.inherited_requested)
+
+    def _not_inherited(self, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+        return tuple(rule for rule in rules if rule not in self.authority)
 
     @property
     def questions(self) -> tuple[tuple[Rule, ...], ...]:
         """What the request and the ancestors ask about, whatever else allows it, except a decision with `always`."""
-        run = self.current
-        if run.revision < revisions.AUTHORITY_NARROWS:
-            return ()
-        own = (*self.permissions, *self.own_rules, *self._always_allowed)
-        return questions(own, (*run.authority, *self.permissions))
+        return () if self.current.revision < revisions.AUTHORITY_NARROWS else self.run_rules.questions
 
     @property
-    def _always_allowed(self) -> tuple[Rule, ...]:
-        return tuple(rule for rule in self.permissions if rule.tool in self.current.always)
+    def run_rules(self) -> RunRules:
+        """The same rules, by whose they are; before the first run, those that it begins with."""
+        own, requested = self.own_rules, self.requested_rules
+        if self.run is not None and self.run.revision < revisions.HOOKS_ANSWER_NO_REQUEST:
+            requested = own
+        added = tuple(rule for rule in own if rule not in requested)
+        return RunRules(self.inherited_rules, self.permissions, requested, added, self.run.always if self.run else ())
+
+    @property
+    def binding(self) -> tuple[Rule, ...]:
+        """What the request, hooks and ancestors deny or ask about; the agent's own rules are its own in every run."""
+        return narrowing(self.current.authority, self.current.requested, self.current.permissions)
 
     @property
     def passed_on(self) -> tuple[Rule, ...]:
@@ -495,7 +542,7 @@ class Thread:
         run = self.current
         if run.revision < revisions.AUTHORITY_NARROWS:
             return tuple(rule for rule in run.permissions if rule.behavior is not Behavior.ALLOW)
-        return narrowing(run.authority, policy_rules(run.agent), run.permissions)
+        return narrowing(run.authority, policy_rules(run.agent), run.requested, run.permissions)
 
     @property
     def handed_on(self) -> tuple[AgentRules, ...]:
@@ -538,12 +585,14 @@ class Thread:
             authority=self.authority,
             handed_over=self.handed_on,
             run_permissions=self.own_rules,
+            run_requested=self.requested_rules,
             run_metadata=self.run.metadata if self.run else self.inherited_metadata,
             identity=self.identity,
             counters=self.counters,
             compaction=self.context.compaction,
             frontend_tools=self.frontend_tools,
             context=self.context.by_agent,
+            users=self.users,
         )
 
     @property

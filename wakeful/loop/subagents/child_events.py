@@ -7,6 +7,7 @@ A child's end comes here by one of three paths, which `docs/concepts.md` draws: 
 from wakeful.contract import ids
 from wakeful.contract.base import replace
 from wakeful.contract.budgets import Spent
+from wakeful.contract.files import FileRef
 from wakeful.contract.inference import Source
 from wakeful.contract.mail import AgentMessage, ReturnedMessage, TaskEvent, mail_message
 from wakeful.contract.messages import Message
@@ -103,6 +104,7 @@ def _on_delegate_ended(thread: Thread, call: RunningCall, child: ChildResult, *,
     is_done = child.status is TaskStatus.COMPLETED
     message = f"{child.agent_id} is done" if is_done else result.text
     progress = start.progress(thread, call.call, statuses.get(child.status, "failed"), message)
+    thread = thread.with_run(thread.current.with_files(*child.files))
     moved = Advance(thread, events=(progress,))
     fact = ToolReturned(call.id, ToolOutcome(result=result))
     if isinstance(thread.stage, Cancelling):
@@ -116,7 +118,7 @@ def _on_task_ended(thread: Thread, task: Task, child: ChildResult, *, now: int) 
     is_passive = _starts_no_step(thread, task.task_id)
     callers = [call for call in thread.batch.running if call.awaits == task.task_id] if thread.batch else []
     thread = _released(thread, task.task_id, child.spent if thread.has_started(task) else Spent())
-    starter = thread.children.starter_of(task)
+    starter = _starter_of(thread, task)
     moved = tasks.record_end(_with_receipt(thread, child) if is_cancelled_with_run else thread, task, child, now=now)
     for call in callers:
         receipt = ToolResult.success(call.call.name, tasks.cancel_receipt(task, child))
@@ -124,7 +126,7 @@ def _on_task_ended(thread: Thread, task: Task, child: ChildResult, *, now: int) 
     message = child_result_message(child)
     is_short = len(message.text) <= INLINE_LENGTH and not child.media
     source: Source = message if is_short else ids.source(ids.FromChild(child.work_id))
-    moved = moved.then(_post, message, source, now=now, passive=is_passive, starter=starter)
+    moved = moved.then(_post, message, source, now=now, passive=is_passive, starter=starter, files=child.files)
     match moved.thread.stage:
         case Cancelling() as stage if task.task_id in stage.in_flight:
             return moved.then(cancelling.on_task_stopped, stage, task.task_id, now=now)
@@ -198,11 +200,37 @@ def on_mail_returned(thread: Thread, message: AgentMessage, error: str, *, now: 
 def _accept_mail(thread: Thread, mail: AgentMessage | TaskEvent, message: Message, *, now: int) -> Advance:
     is_short = len(message.text) <= INLINE_LENGTH
     source: Source = message if is_short else ids.source(ids.FromMail(mail.message_id))
-    if isinstance(mail, AgentMessage):
-        return _post(thread, message, source, now=now, late=_wakes(thread, mail))
-    task, passive = thread.children.find(mail.task_id), _starts_no_step(thread, mail.task_id)
-    starter = thread.children.starter_of(task) if task else None
-    return _post(thread, message, source, now=now, passive=passive, starter=starter)
+    if isinstance(mail, TaskEvent):
+        task, passive, late = thread.children.find(mail.task_id), _starts_no_step(thread, mail.task_id), False
+    else:
+        task, passive, late = _task_of_sender(thread, mail), _has_no_task(thread, mail), _wakes(thread, mail)
+    starter = _starter_of(thread, task) if task else None
+    return _post(thread, message, source, now=now, passive=passive, late=late, starter=starter)
+
+
+def _starter_of(thread: Thread, task: Task) -> TaskStarter | None:
+    """For whom the run acted that started the task. One that nothing bound may have been bound by a hook since."""
+    known, run_id = thread.children.starter_of(task), task.parent_context.run_id
+    return known or (TaskStarter(run_id=run_id) if run_id and _binds_mail(thread) else None)
+
+
+def _task_of_sender(thread: Thread, message: AgentMessage) -> Task | None:
+    """The running task that the sender is, or is below of; None for agents of other trees."""
+    return thread.children.sender_of(message.sender.thread_id) if _binds_mail(thread) else None
+
+
+def _has_no_task(thread: Thread, message: AgentMessage) -> bool:
+    """Whether the sender is below the thread, but below none of its running tasks: no run is known that it acts for.
+
+    Its message begins no run, and the next one reads it.
+    """
+    is_below = ids.is_descendant(message.sender.thread_id, thread.identity.thread_id)
+    is_idle = isinstance(thread.stage, Idle) and _binds_mail(thread)
+    return is_idle and is_below and _task_of_sender(thread, message) is None
+
+
+def _binds_mail(thread: Thread) -> bool:
+    return thread.run is not None and thread.run.revision >= revisions.MAIL_OF_TASKS_IS_BOUND
 
 
 def _is_of_other_tenant(thread: Thread, message: AgentMessage) -> bool:
@@ -279,13 +307,13 @@ def _post(
     passive: bool = False,
     late: bool = False,
     starter: TaskStarter | None = None,
+    files: tuple[FileRef, ...] = (),
 ) -> Advance:
     if is_accepted(thread, message.id):
         return Advance(thread)
-    submitted = Submitted(message=message, source=source, internal=True, passive=passive, late=late)
+    submitted = Submitted(message=message, source=source, internal=True, passive=passive, late=late, files=files)
     if starter is not None:
-        authority = {name: value for name, value in starter if name in Submitted.model_fields}
-        submitted = submitted.model_copy(update=authority | {"funds": starter.funds})
+        submitted = submitted.model_copy(update=starter.on_mail)
     thread = replace(thread, steering=(*thread.steering, submitted))
     thread = record_messages(thread, (submitted,), OutcomeStatus.STEERING)
     posted = Advance(thread, events=(mail_arrived(message),))

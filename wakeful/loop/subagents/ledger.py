@@ -4,9 +4,13 @@ from wakeful.contract import ids
 from wakeful.contract.base import replace
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.names import SIGNAL_BUDGET_GRANT
+from wakeful.contract.permissions import Rule
 from wakeful.contract.subagents import BudgetGrant, BudgetRequest
+from wakeful.contract.tasks import TaskStarter
+from wakeful.loop.machine import revisions
 from wakeful.loop.machine.commands import SendSignal
-from wakeful.loop.machine.state import Ledger, Run, Thread
+from wakeful.loop.machine.state import Ledger, Run, Thread, within_room
+from wakeful.permissions.authority import narrowing
 
 TOOL_CALLS = "tool_calls"
 FIELDS = ("tokens", "cost", "turns", TOOL_CALLS)
@@ -123,22 +127,40 @@ def reserved(run: Run) -> Spent:
 def after_run(thread: Thread) -> Thread:
     """The thread once its run has ended: what the run has spent, and its tasks hold, is no longer left of its budget.
 
-    Nor of the budgets that it continued. The runs that ends of tasks begin share what is left, one after another.
+    Nor of the budgets that it continued. The runs that mail of tasks begins share what is left, one after another.
     """
     if (run := thread.run) is None:
         return thread
-    spenders = {thread.identity.run_id, *run.budget.continues}
+    own = thread.identity.run_id
+    spenders = {own, *run.budget.continues}
+    is_bound = run.resolved is not None and run.revision >= revisions.MAIL_OF_TASKS_IS_BOUND
+    binding = thread.binding if is_bound else ()
 
     def charged(budget: Budget | None, funds: tuple[str, ...]) -> Budget | None:
         if budget is None or spenders.isdisjoint(funds):
             return budget
         return budget.model_copy(update=room_in(run, budget))
 
-    starters = (
-        each.model_copy(update={"budget": charged(each.budget, each.funds)}) for each in thread.children.starters
+    def bound(rules: tuple[Rule, ...], run_id: str) -> tuple[Rule, ...]:
+        """With what hooks have added to the run since it started the task."""
+        return narrowing(rules, binding) if run_id == own else rules
+
+    known = thread.children.starters
+    if binding and all(each.run_id != own for each in known) and any(map(thread.has_started, thread.children.running)):
+        known = (*known, TaskStarter(run_id=own))  # nothing bound the run when it started them
+    starters = within_room(
+        each.model_copy(
+            update={"budget": charged(each.budget, each.funds), "permissions": bound(each.permissions, each.run_id)}
+        )
+        for each in known
     )
-    steering = (each.model_copy(update={"budget": charged(each.budget, each.funds)}) for each in thread.steering)
-    return replace(thread, children=replace(thread.children, starters=tuple(starters)), steering=tuple(steering))
+    steering = (
+        each.model_copy(
+            update={"budget": charged(each.budget, each.funds), "permissions": bound(each.permissions, each.starter)}
+        )
+        for each in thread.steering
+    )
+    return replace(thread, children=replace(thread.children, starters=starters), steering=tuple(steering))
 
 
 def limits_of(budget: Budget | None) -> dict[str, float]:

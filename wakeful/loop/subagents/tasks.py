@@ -23,7 +23,6 @@ from wakeful.loop.machine.commands import CancelChild, StartTask
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.subagents import start
 from wakeful.loop.thread import cancelling
-from wakeful.permissions.authority import narrowing
 
 MAX_RUNNING = 100
 """Tasks that a thread may have running at a time."""
@@ -109,7 +108,7 @@ def _record(thread: Thread, call: Startable, task: Task) -> Advance:
     identity, metadata = thread.identity, dict(thread.current.metadata)
     starter = TaskStarter(run_id=identity.run_id, user=identity.user, metadata=metadata)
     if (run := thread.current).revision >= revisions.AUTHORITY_NARROWS:
-        rules, deadline = narrowing(run.authority, run.permissions), run.budget.deadline
+        rules, deadline = thread.binding, run.budget.deadline
         limit = None if run.budget.limit == Budget() else run.budget.limit
         authority = {"permissions": rules, "budget": limit, "deadline": deadline, "continues": run.budget.continues}
         starter = starter.model_copy(update=authority)

@@ -7,7 +7,14 @@ from wakeful.contract.tools import ToolOutcome, ToolStatus
 from wakeful.loop.calls.batch import RunningCall, finished
 from wakeful.loop.calls.commit import finish_blocked, finish_failed, finish_with, running_call
 from wakeful.loop.machine.events import answer_events, refuse
-from wakeful.loop.machine.facts import HooksReturned, InferenceReturned, ToolReturned, WorkFact, WorkFailed
+from wakeful.loop.machine.facts import (
+    CancelRequested,
+    HooksReturned,
+    InferenceReturned,
+    ToolReturned,
+    WorkFact,
+    WorkFailed,
+)
 from wakeful.loop.machine.stages import AfterRun, Cancelling, Done, Idle, PendingEnd, RunningHooks
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.step.hooks import apply_effects
@@ -20,8 +27,18 @@ from wakeful.loop.thread.ending import (
     stop_commands,
     unread_ids,
 )
+from wakeful.loop.thread.outcomes import run_problem
 
 _RANK = list(AfterRun)
+
+
+def on_cancel_requested(thread: Thread, fact: CancelRequested, *, now: int) -> Advance:
+    """Cancel or close for a client. A cancel that names a run stops that alone: not the tasks of an idle thread."""
+    if fact.run_id is not None:
+        ended = f"it is for run {fact.run_id!r}, which has ended" if isinstance(thread.stage, Idle) else None
+        if (problem := run_problem(thread, fact.run_id) or ended) is not None:
+            return refuse(thread, SIGNAL_CANCEL, problem, now=now)
+    return cancel(thread, fact.reason, now=now, then=AfterRun.CLOSE if fact.close else AfterRun.END)
 
 
 def cancel(thread: Thread, reason: str | None, *, now: int, then: AfterRun = AfterRun.END) -> Advance:

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from wakeful.contract import ids
 from wakeful.contract.base import replace
+from wakeful.contract.carryover import AgentRules
 from wakeful.contract.events import MessageEdited, MessagesWithdrawn, RulesRevoked
 from wakeful.contract.names import SIGNAL_EDIT, SIGNAL_REVOKE, SIGNAL_WITHDRAW
 from wakeful.contract.outcomes import OutcomeStatus, remembered_id
@@ -134,11 +135,14 @@ def _why_not(message_id: str, status: OutcomeStatus | None) -> str:
 
 
 def _revoke(thread: Thread, request: RevocationRequested, tools: Sequence[str], *, now: int) -> Advance:
-    revoked = tuple(rule for rule in thread.permissions if rule.tool in tools)
-    moved = Advance(_without(thread, revoked), events=(RulesRevoked(rules=revoked),) if revoked else ())
+    rules = thread.inherited_rules if request.inherited else thread.permissions
+    revoked = tuple(rule for rule in rules if rule.tool in tools)
+    left = (_without_inherited if request.inherited else _without)(thread, revoked)
+    event = RulesRevoked(rules=revoked, inherited=request.inherited, actor=request.actor, reason=request.reason)
     known = {rule.tool for rule in revoked}
-    refusals = {tool: None if tool in known else _why_no_rule(thread, tool) for tool in tools}
-    return _with_outcomes(moved, request, refusals, now=now)
+    reason = _why_not_inherited if request.inherited else _why_no_rule
+    refusals = {tool: None if tool in known else reason(left, tool) for tool in tools}
+    return _with_outcomes(Advance(left, events=(event,) if revoked else ()), request, refusals, now=now)
 
 
 def _without(thread: Thread, revoked: tuple[Rule, ...]) -> Thread:
@@ -153,9 +157,32 @@ def _without(thread: Thread, revoked: tuple[Rule, ...]) -> Thread:
     return thread.with_run(replace(run, before=replace(run.before, permissions=left(run.before.permissions))))
 
 
+def _without_inherited(thread: Thread, lifted: tuple[Rule, ...]) -> Thread:
+    """The thread without these rules of its ancestors. Those of its first request are the same ones."""
+
+    def left(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+        return tuple(rule for rule in rules if rule not in lifted)
+
+    def left_by(agents: tuple[AgentRules, ...]) -> tuple[AgentRules, ...]:
+        return tuple(each.model_copy(update={"rules": left(each.rules)}) for each in agents)
+
+    thread = replace(thread, authority=left(thread.authority), handed_over=left_by(thread.handed_over))
+    if (run := thread.run) is None:
+        return thread
+    run = replace(run, permissions=left(run.permissions), requested=left(run.requested), authority=left(run.authority))
+    if run.before is not None:
+        run = replace(run, before=replace(run.before, handed_over=left_by(run.before.handed_over)))
+    return thread.with_run(run)
+
+
+def _why_not_inherited(thread: Thread, tool: str) -> str:
+    known = ", ".join(repr(rule.tool) for rule in thread.inherited_rules) or "none"
+    return f"the thread has inherited no rule for {tool!r}; inherited: {known}"
+
+
 def _why_no_rule(thread: Thread, tool: str) -> str:
     if any(rule.tool == tool for rule in thread.own_rules):
         return f"the rule for {tool!r} is of the run, and ends with it"
-    if any(rule.tool == tool for rule in (thread.run.authority if thread.run else thread.authority)):
-        return f"the rule for {tool!r} is an ancestor's, and holds in every run of this thread"
+    if any(rule.tool == tool for rule in thread.inherited_rules):
+        return f"the rule for {tool!r} is an ancestor's, and holds in every run of this thread; inherited=True lifts it"
     return f"the thread has no rule for {tool!r}; an agent's own rules are changed where the agent is defined"

@@ -20,6 +20,7 @@ from wakeful.contract.errors import NewerRelease
 from wakeful.contract.events import EventRecord
 from wakeful.contract.messages import Message
 from wakeful.contract.outcomes import Outcome
+from wakeful.contract.permissions import Behavior
 from wakeful.contract.runs import RunStatus
 from wakeful.contract.segments import SegmentRef, archived_messages
 from wakeful.loop.calls.batch import RunningCall
@@ -113,7 +114,7 @@ def unpack(packed: dict[str, Any]) -> ThreadSnapshot:
     """
     if (found := packed["format"]) > FORMAT:
         raise NewerRelease("format", found, FORMAT)
-    snapshot = _SNAPSHOT.validate_python(_with_settings(packed) | {"events": ()})
+    snapshot = _SNAPSHOT.validate_python(_in_this_format(packed) | {"events": ()})
     run = snapshot.thread.run
     if run is not None and run.revision > REVISION:
         raise NewerRelease("revision", run.revision, REVISION)
@@ -125,13 +126,20 @@ def unpack(packed: dict[str, Any]) -> ThreadSnapshot:
     return replace(snapshot, thread=thread, events=_expanded(_EVENTS, packed["events"]))
 
 
-def _with_settings(packed: dict[str, Any]) -> dict[str, Any]:
-    """The snapshot with the settings of its run as one value, which are fields of the run in the first four formats."""
-    run = packed["thread"]["run"]
-    if run is None or "settings" in run:
-        return packed
-    settings = {"overrides": run["overrides"], "live": run.get("is_live", False)}
-    return packed | {"thread": packed["thread"] | {"run": run | {"settings": settings}}}
+def _in_this_format(packed: dict[str, Any]) -> dict[str, Any]:
+    """The snapshot with what the first four formats lack.
+
+    A run's settings as one value; that the users are not known; and of a sub-agent, what its ancestors deny or ask
+    about, of which the rules of its first run are all that says it.
+    """
+    thread = {"users": {"more": True}} | packed["thread"]
+    run = thread["run"]
+    if run is not None and "settings" not in run:
+        settings = {"overrides": run["overrides"], "live": run.get("is_live", False)}
+        thread["run"] = run | {"settings": settings}
+    if "authority" not in thread and thread["identity"].get("path") and run is not None and run["number"] == 1:
+        thread["authority"] = [rule for rule in run["permissions"] if rule["behavior"] != Behavior.ALLOW]
+    return packed | {"thread": thread}
 
 
 def _compressed(kind: TypeAdapter[R], value: R) -> str:

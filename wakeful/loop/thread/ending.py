@@ -145,6 +145,7 @@ def make_result(thread: Thread, termination: Termination, *, detail: str | None,
             "usage": run.usage,
             "output": run.output,
             "artifacts": _files_of_answer(thread),
+            "tool_files": run.tool_files if run.revision >= revisions.TOOL_FILES_ARE_REPORTED else (),
             "receipt": run.receipt,
             "spent": ledger.spent_or_none(run),
         }

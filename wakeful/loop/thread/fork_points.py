@@ -14,6 +14,7 @@ from wakeful.contract.context import AgentContext, Compaction
 from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolDescriptor
+from wakeful.contract.users import Users
 from wakeful.loop.step.agent_state import AgentState
 from wakeful.loop.thread.transcript import TranscriptPosition
 
@@ -30,6 +31,7 @@ class ForkPoint:
     authority: tuple[Rule, ...]
     handed_over: tuple[AgentRules, ...]
     run_permissions: tuple[Rule, ...]
+    run_requested: tuple[Rule, ...]
     run_metadata: Mapping[str, JsonValue]
     identity: RunIdentity
     """Of the run, whose tenant and user the fork inherits."""
@@ -37,6 +39,7 @@ class ForkPoint:
     compaction: Compaction | None
     frontend_tools: tuple[ToolDescriptor, ...]
     context: tuple[AgentContext, ...]
+    users: Users
 
     @property
     def carryover(self) -> Carryover:
@@ -48,6 +51,7 @@ class ForkPoint:
             authority=self.authority,
             handed_over=self.handed_over,
             run_permissions=self.run_permissions,
+            run_requested=self.run_requested,
             run_user=self.identity.user,
             run_metadata=dict(self.run_metadata),
             tenant=self.identity.tenant,
@@ -57,4 +61,5 @@ class ForkPoint:
             compaction=self.compaction,
             frontend_tools=self.frontend_tools,
             context=self.context,
+            users=self.users,
         ).fitting()

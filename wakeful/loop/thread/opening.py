@@ -8,6 +8,7 @@ from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
 from wakeful.contract.remembered_outcomes import newest
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import ForkedFrom, OnBusy, RunIdentity, TaskRef
+from wakeful.contract.users import Users
 from wakeful.loop.machine.events import mail_arrived
 from wakeful.loop.machine.facts import Submitted
 from wakeful.loop.machine.stages import Idle
@@ -79,19 +80,33 @@ def opened(
         authority=narrowing(kept.authority, request.permissions if request.subagent else ()),
         handed_over=kept.handed_over,
         inherited_permissions=kept.run_permissions,
+        inherited_requested=kept.run_requested,
         inherited_metadata=kept.run_metadata,
         inherited_agents=kept.agents,
         expire_after=request.expire_after or kept.expire_after,
+        users=_users(request, carryover).adding(request.user),
         own_priority=request.priority or kept.priority,
         active_agent=kept.agent_id,
         queued=tuple(map(_unread, kept.unread)),
-        steering=tuple(
-            Submitted(message=message, source=message, internal=True, passive=is_read_later) for message in kept.mail
-        ),
+        steering=_kept_mail(kept, passive=is_read_later),
         outcomes=_known_outcomes(transcript, kept),
         children=Children(kept.tasks, kept.task_starters),
         mail=Mail(undelivered=kept.undelivered),
     )
+
+
+def _kept_mail(kept: Carryover, *, passive: bool) -> tuple[Submitted, ...]:
+    mail = (Submitted(message=message, source=message, internal=True, passive=passive) for message in kept.mail)
+    bound = {id: starter.on_mail for starter in kept.mail_starters for id in starter.message_ids}
+    return tuple(later.model_copy(update=bound.get(later.message.id, {})) for later in mail)
+
+
+def _users(request: RunRequest, carryover: Carryover | None) -> Users:
+    """The users of what the thread continues: they are not known while it is restored, nor from an older release."""
+    if carryover is not None and carryover.users is not None:
+        return carryover.users
+    is_new = carryover is None and request.fork is None and request.restore_from is None
+    return Users(more=not is_new)
 
 
 def _unread(unread: UnreadMessage) -> Submitted:

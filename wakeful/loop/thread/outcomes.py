@@ -14,6 +14,7 @@ from wakeful.contract.limits import cut
 from wakeful.contract.names import SIGNAL_DECIDE, SIGNAL_SUBMIT
 from wakeful.contract.outcomes import Outcome, OutcomeStatus, remembered_id
 from wakeful.contract.remembered_outcomes import remembered
+from wakeful.loop.machine import revisions
 from wakeful.loop.machine.events import refuse
 from wakeful.loop.machine.facts import Submitted
 from wakeful.loop.machine.state import Advance, Thread
@@ -53,6 +54,27 @@ def count_repeats(thread: Thread, ids: Iterable[str]) -> Thread:
 def tenant_problem(thread: Thread, tenant: str | None, sent: str) -> str | None:
     """Why the thread refuses what a client of this tenant has sent; a client that names none is the thread's own."""
     return None if tenant in (None, thread.identity.tenant) else other_tenant_reason(tenant, sent)
+
+
+def run_problem(thread: Thread, run_id: str | None) -> str | None:
+    """Why the thread refuses what a client has sent for this run alone; None if that is its newest."""
+    if run_id is None:
+        return None
+    asked = f"it is for run {run_id!r}"
+    if thread.run is None:
+        return f"{asked}, but no run is under way"
+    if thread.run.revision < revisions.GUARDED_SIGNALS:
+        return f"{asked}; the newest run was begun by a release that does not know the field: leave out run_id"
+    newest = thread.identity.run_id
+    return None if run_id == newest else f"{asked}, but the newest run of the thread is {newest!r}"
+
+
+def date_problem(thread: Thread, decisions: Iterable[Decision]) -> str | None:
+    """Why the thread refuses decisions that say when they were made; None if it ignores that."""
+    is_older = thread.run is not None and thread.run.revision < revisions.GUARDED_SIGNALS
+    if is_older and any(decision.updated_at is not None for decision in decisions):
+        return "the run was begun by a release that does not know the field: leave out updated_at"
+    return None
 
 
 def refuse_messages(thread: Thread, ids: Iterable[str], reason: str, *, now: int) -> Advance:

@@ -1,6 +1,7 @@
 """Messages that clients submit: start a run with them, queue them, steer with them, or interrupt the run for them."""
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from itertools import takewhile
 from typing import assert_never
 
@@ -10,12 +11,14 @@ from wakeful.contract import ids
 from wakeful.contract.base import json_bytes, replace
 from wakeful.contract.budgets import Budget
 from wakeful.contract.events import MessageReceived, MessagesRead
+from wakeful.contract.files import files_of
 from wakeful.contract.inference import Source
 from wakeful.contract.messages import Message
 from wakeful.contract.outcomes import OutcomeStatus, remembered_id
 from wakeful.contract.requests import RunRequest
 from wakeful.contract.runs import NO_USAGE, Adapter, OnBusy, Origin, RunMode, ThreadMode
 from wakeful.contract.settings import RunSettings, part_of
+from wakeful.contract.users import Users
 from wakeful.loop.machine.commands import ResolveAgent
 from wakeful.loop.machine.events import run_start
 from wakeful.loop.machine.facts import MessagesSubmitted, Submitted
@@ -130,10 +133,15 @@ def accept_submitted(thread: Thread, messages: tuple[Submitted, ...], on_busy: O
     if not _is_idle(thread) and (problem := no_room_for(thread, new)) is not None:
         return refuse_messages(thread, sent, problem, now=now)
     status = OutcomeStatus.STEERING if on_busy is OnBusy.STEER else OutcomeStatus.QUEUED
-    thread = record_messages(count_repeats(thread, sent), new, status)
+    thread = _knowing_users(record_messages(count_repeats(thread, sent), new, status), new)
     return Advance(thread, events=tuple(MessageReceived(message=submitted.message) for submitted in new)).then(
         _queue, tuple(new), on_busy
     )
+
+
+def _knowing_users(thread: Thread, new: Iterable[Submitted]) -> Thread:
+    """The thread with those who sent it these messages among its users."""
+    return replace(thread, users=reduce(Users.adding, (submitted.user for submitted in new), thread.users))
 
 
 def _settings_of_a_run(messages: Iterable[Submitted]) -> list[str]:
@@ -252,7 +260,7 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
             "adapter": first.adapter or Adapter.INTERNAL,
         }
     )
-    inherited = thread.inherited_permissions if is_first else ()
+    inherited, requested = (thread.inherited_permissions, thread.inherited_requested) if is_first else ((), ())
     answering = thread.active_agent or thread.identity.agent_id
     # A caller who names another agent hands nothing off.
     handed_over = thread.handed_on if first.agent_id in (None, answering) else ()
@@ -263,6 +271,7 @@ def start_run(thread: Thread, taken: tuple[Submitted, ...], first: Submitted | R
         before=thread.before_run,
         settings=part_of(first, RunSettings).model_copy(update=_KEPT_ELSEWHERE),
         permissions=(*inherited, *first.permissions),
+        requested=(*requested, *first.permissions),
         authority=narrowing(thread.authority, binding_on(agent_id, handed_over)),
         usage=thread.context.unpaid,
         budget=Ledger(
@@ -363,8 +372,10 @@ def _appending(thread: Thread, messages: tuple[Submitted, ...]) -> Thread:
     transcript, run = thread.transcript, thread.current
     for submitted in messages:
         transcript = transcript.appending(submitted.message, submitted.source)
-    mail = tuple(submitted.message.id for submitted in messages if submitted.internal)
-    run = replace(run, read_mail=(*run.read_mail, *mail))
+    mail = tuple(submitted for submitted in messages if submitted.internal)
+    run = replace(run, read_mail=(*run.read_mail, *(each.message.id for each in mail)))
+    for each in mail:
+        run = run.with_files(*each.files, *files_of(each.message, thread_id=thread.identity.thread_id))
     if any(submitted.live for submitted in messages):
         run = replace(run, settings=run.settings.model_copy(update={"live": True}))
     thread = replace(thread, transcript=transcript, run=run)

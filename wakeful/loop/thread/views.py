@@ -17,6 +17,7 @@ from wakeful.contract.messages import Message, MessageMetadata
 from wakeful.contract.outcomes import OutcomeStatus
 from wakeful.contract.runs import Usage
 from wakeful.contract.settings import part_of
+from wakeful.contract.tasks import MailStarter, TaskStarter
 from wakeful.contract.transcript import assistant_message, tool_message
 from wakeful.contract.views import (
     ASKING_PARENT,
@@ -92,6 +93,8 @@ def status_view(thread: Thread) -> StatusView:
         metadata=dict(run.metadata) if run else {},
         no_more_agents=tree.refusal(thread),
         idle_rules=idle_rules(run.resolved.idle_rules, thread.offered_frontend_tools) if run and run.resolved else (),
+        users=thread.users.names,
+        more_users=thread.users.more,
     )
 
 
@@ -193,14 +196,16 @@ def _waiting_for(thread: Thread) -> WaitingFor | None:
 
 def carryover(thread: Thread) -> Carryover:
     """What the thread keeps besides its conversation, as far as it fits, for a later execution."""
+    after = ledger.after_run(thread)
     resending = (UndeliveredMessage(message=message, error="it was being sent") for message in thread.mail.resending)
     return Carryover(
         counters=thread.counters,
         agent_id=thread.requested_agent or thread.active_agent,
         tasks=thread.children.tasks,
-        task_starters=ledger.after_run(thread).children.starters,
+        task_starters=after.children.starters,
         undelivered=(*thread.mail.undelivered, *resending),
         mail=tuple(later.message for later in thread.steering if later.internal),
+        mail_starters=_mail_starters(after),
         late_mail=any(later.internal and later.late for later in thread.steering),
         unread=tuple(
             part_of(later, UnreadMessage) for later in (*thread.steering, *thread.queued) if not later.internal
@@ -219,7 +224,17 @@ def carryover(thread: Thread) -> Carryover:
         priority=thread.own_priority,
         tenant=thread.identity.tenant,
         agents=thread.run.budget.agents.started if thread.run else thread.inherited_agents,
+        users=thread.users,
     ).fitting()
+
+
+def _mail_starters(thread: Thread) -> tuple[MailStarter, ...]:
+    """For whom the runs acted that the mail of tasks is bound by."""
+    found: dict[str, tuple[TaskStarter, list[str]]] = {}
+    for later in thread.steering:
+        if (starter := later.begins_for) is not None:
+            found.setdefault(later.starter, (starter, []))[1].append(later.message.id)
+    return tuple(MailStarter(**dict(starter), message_ids=tuple(ids)) for starter, ids in found.values())
 
 
 def queued_messages(thread: Thread) -> tuple[QueuedMessage, ...]:
@@ -242,15 +257,17 @@ def permissions_view(thread: Thread) -> PermissionsView:
     """The rules of the agent, as it was resolved last, of the thread and of the run."""
     run = thread.run
     policy = overlaid(run.resolved.permissions if run and run.resolved else None, ())
-    ancestors = run.authority if run else thread.authority
+    of_run = thread.run_rules
     scopes = (
         (RuleScope.AGENT, policy.rules),
-        (RuleScope.THREAD, thread.permissions),
-        (RuleScope.RUN, thread.own_rules),
-        (RuleScope.ANCESTOR, ancestors),
+        (RuleScope.THREAD, of_run.thread),
+        (RuleScope.RUN, of_run.requested),
+        (RuleScope.HOOK, of_run.added),
+        (RuleScope.ANCESTOR, of_run.ancestors),
     )
     rules = tuple(ScopedRule(rule=rule, scope=scope) for scope, rules in scopes for rule in rules)
-    return PermissionsView(default_behavior=policy.default_behavior, rules=rules)
+    always = tuple(rule.tool for rule in of_run.answers)
+    return PermissionsView(default_behavior=policy.default_behavior, rules=rules, always=always)
 
 
 def doing(thread: Thread) -> str:
