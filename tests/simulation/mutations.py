@@ -20,7 +20,6 @@ import wakeful.loop.calls.commit as commit
 import wakeful.loop.calls.decisions as loop_decisions
 import wakeful.loop.calls.gates as gates
 import wakeful.loop.calls.tool_calls as tool_calls
-import wakeful.loop.machine.state as loop_state
 import wakeful.loop.step.hooks as hooks
 import wakeful.loop.step.inference as inference
 import wakeful.loop.step.steps as steps
@@ -440,7 +439,7 @@ HOOKS_DECIDE = _together(
 DENIALS_ASKED = _replacing(Thread, "passed_on", property(_asking_in_place_of_denying))
 DENIED_TASKS_START = _replacing(gates, "final_verdict", _start_in_the_background)
 RULES_LOST_BY_A_HANDOFF = _replacing(steps, "handing_on", lambda before, _agent: before)
-QUESTIONS_VOID = _replacing(loop_state, "questions", lambda *_groups: ())
+QUESTIONS_VOID = _replacing(Thread, "questions", property(lambda _thread: ()))
 BUDGET_SPENT_AGAIN = _replacing(ledger, "after_run", lambda thread: thread)
 NO_ALLOWANCE = _replacing(ledger, "share", _nothing)
 HELD_COMMANDS_FORGOTTEN = _replacing(agent_run.AgentRun, "_may_perform", lambda _run: False)
