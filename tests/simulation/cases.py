@@ -361,6 +361,18 @@ def mail_of_another_tenant() -> None:
         scenario.end()
 
 
+def mail_that_cannot_be_returned() -> None:
+    """A sub-agent that has ended and was woken returns mail, and its sender cannot be reached."""
+    with scenario_of("lead", [("agent_run_helper", {"prompt": "do"})], mode=ThreadMode.THREAD) as scenario:
+        scenario.go()
+        (helper,) = (id for id in scenario.world.server.current if id.startswith("t1/helper"))
+        scenario.move(f"send {helper} enqueue 1")
+        scenario.go()
+        scenario.move(f"stray {helper} mail 2")
+        scenario.go()
+        scenario.end()
+
+
 CASES = (
     Case(
         decisions_for_a_continued_thread,
@@ -535,5 +547,11 @@ CASES = (
         "The model was shown the message.",
         "mail of other tenants read",
         "Violated: t1 has read a message of another tenant",
+    ),
+    Case(
+        mail_that_cannot_be_returned,
+        "The mail began a run whose commands were dropped: the thread waited for ever.",
+        "unreturned mail begins a run",
+        "Stuck: t1/helper",
     ),
 )

@@ -168,6 +168,11 @@ MUTANTS = (
         mutations.MAIL_OF_OTHER_TENANTS_READ,
     ),
     Mutant(
+        "unreturned mail begins a run",
+        "Mail that a thread cannot return begins a run of it, whose commands are dropped.",
+        mutations.UNRETURNED_MAIL_BEGINS_A_RUN,
+    ),
+    Mutant(
         "other users steer",
         "A run reads messages of users for whom it does not act.",
         mutations.OTHER_USERS_STEER,

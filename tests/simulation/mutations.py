@@ -257,6 +257,10 @@ def _accepting_with(changes: dict[str, object]) -> Callable[..., Advance]:
     return accept
 
 
+def _accepting_at_once(*args: Any, waits: bool = False, **given: Any) -> Advance:
+    return _accept_mail(*args, **given)
+
+
 def _apply_with_decisions(thread: Thread, effects: HookEffects | None, *, source: str) -> Advance:
     """What a hook allows is allowed on the thread, as if a person had decided so."""
     applied = hooks.apply_effects(thread, effects, source=source)
@@ -436,6 +440,7 @@ HOOKS_DECIDE = _together(
     (inference, "apply_effects", _apply_with_decisions),
     (tool_calls, "apply_effects", _apply_with_decisions),
 )
+UNRETURNED_MAIL_BEGINS_A_RUN = _replacing(child_events, "_accept_mail", _accepting_at_once)
 DENIALS_ASKED = _replacing(Thread, "passed_on", property(_asking_in_place_of_denying))
 DENIED_TASKS_START = _replacing(gates, "final_verdict", _start_in_the_background)
 RULES_LOST_BY_A_HANDOFF = _replacing(steps, "handing_on", lambda before, _agent: before)
