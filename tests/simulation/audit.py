@@ -3,27 +3,22 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 from unittest.mock import patch
 
 import wakeful_workflows.agent_run as agent_run
 from tests.simulation.authority import Authority
 from wakeful.contract.decisions import Decision
-from wakeful.contract.events import Handoff, SignalRefused, TaskChanged
+from wakeful.contract.events import SignalRefused, TaskChanged
 from wakeful.contract.gates import Suspend
-from wakeful.contract.messages import ToolCall
 from wakeful.contract.names import SIGNAL_DECIDE
 from wakeful.contract.outcomes import OutcomeStatus, remembered_id
-from wakeful.contract.permissions import Behavior, Rule
-from wakeful.contract.tools import ToolStatus
+from wakeful.contract.permissions import Behavior
+from wakeful.contract.requests import RunRequest
 from wakeful.loop.machine.advance import advance
-from wakeful.loop.machine.commands import StartChild
-from wakeful.loop.machine.facts import DecisionsReceived, Fact, InferenceReturned, ToolReturned
-from wakeful.loop.machine.revisions import AUTHORITY_NARROWS
+from wakeful.loop.machine.facts import DecisionsReceived, Fact, InferenceReturned
 from wakeful.loop.machine.stages import Cancelling, Idle
 from wakeful.loop.machine.state import Advance, Thread
-from wakeful.permissions.parsing import parse_pattern
 
 
 @dataclass
@@ -36,14 +31,11 @@ class Audit:
     """The tool and the arguments of each call that the model made, by the call's id."""
     stopped: dict[str, None] = field(default_factory=dict)
     """The children that a cancel, a close or the end of a run had to stop."""
-    bound: tuple[str, dict[str, tuple[Rule, ...]]] = ("", {})
-    """The newest run, and what the agents deny or ask about that have handed it off, by agent."""
 
     def note(self, thread: Thread, fact: Fact, made: Advance) -> None:
         """Take one fact into account."""
         self.problem = (
             self.problem
-            or self._escapes(thread, fact, made)
             or _refuses_repeat(thread, fact, made)
             or _ends_task_again(thread, made)
             or _asks_again(thread, fact)
@@ -52,54 +44,6 @@ class Audit:
         for call in made.thread.batch.calls if made.thread.batch else ():
             self.calls.setdefault(call.call.id, f"{call.call.name} {call.call.arguments}")
         self.stopped |= dict.fromkeys(_stopping(made.thread))
-        self._note_handoff(thread, made)
-
-    def _note_handoff(self, thread: Thread, made: Advance) -> None:
-        run_id = made.thread.identity.run_id
-        rules = dict(self.bound[1]) if self.bound[0] == run_id else {}
-        for event in made.events:
-            if isinstance(event, Handoff) and _narrows(thread):
-                rules[event.from_agent] = _strict(thread)
-        self.bound = run_id, rules
-
-    def _escapes(self, thread: Thread, fact: Fact, made: Advance) -> str:
-        """A call runs, or a sub-agent starts, without a decision or a rule that what is above it asks for."""
-        if not _narrows(thread):
-            return ""
-        others = (rules for agent, rules in self.bound[1].items() if agent != thread.agent.agent_id)
-        above = (*thread.authority, *chain.from_iterable(others))
-        if (call := _ran_undecided(thread, fact)) is not None:
-            allowed = {rule.tool for rule in thread.permissions}
-            asked = (rule for rule in above if parse_pattern(rule.tool).tool.matches(call.name))
-            if any(rule.tool not in allowed for rule in asked):
-                return f"{call.name} {call.id} ran without a decision that something above asks for"
-        for command in made.commands:
-            if isinstance(command, StartChild):
-                given = {rule.tool for rule in command.request.permissions}
-                if missing := {rule.tool for rule in (*above, *_strict(thread))} - given:
-                    return f"a sub-agent starts without the rule for {min(missing)!r}"
-        return ""
-
-
-def _narrows(thread: Thread) -> bool:
-    run = thread.run
-    return run is not None and run.resolved is not None and run.revision >= AUTHORITY_NARROWS
-
-
-def _strict(thread: Thread) -> tuple[Rule, ...]:
-    """The rules of the agent's own policy that deny or ask."""
-    policy = thread.agent.permissions
-    return tuple(rule for rule in policy.rules if rule.behavior is not Behavior.ALLOW) if policy else ()
-
-
-def _ran_undecided(thread: Thread, fact: Fact) -> ToolCall | None:
-    """The call whose tool has run without the decision that a rule asks for."""
-    if not isinstance(fact, ToolReturned) or fact.outcome.gated or fact.outcome.blocked is not None:
-        return None
-    if fact.outcome.result.status is not ToolStatus.SUCCESS:
-        return None
-    running = thread.batch.running if thread.batch else ()
-    return next((call.call for call in running if call.id == fact.id and call.resume is None), None)
 
 
 @contextmanager
@@ -113,9 +57,9 @@ def auditing(audit: Audit, authority: Authority) -> Iterator[None]:
         audit.problem = authority.note(thread, fact, made) or audit.problem
         return made
 
-    def beginning(*args: Any, **given: Any) -> Advance:
-        made = begin(*args, **given)
-        authority.note(None, None, made)
+    def beginning(request: RunRequest, **given: Any) -> Advance:
+        made = begin(request, **given)
+        authority.note(None, None, made, fork=request.fork)
         return made
 
     with patch.object(agent_run, "advance", noting), patch.object(agent_run, "begin", beginning):

@@ -352,6 +352,27 @@ def deadline_between_two_executions() -> None:
         scenario.end()
 
 
+def mail_of_another_tenant() -> None:
+    """An agent of another tenant writes to a thread."""
+    with scenario_of("plain", mode=ThreadMode.THREAD) as scenario:
+        scenario.go()
+        scenario.move("stray t1 mail 9")
+        scenario.go()
+        scenario.end()
+
+
+def mail_that_cannot_be_returned() -> None:
+    """A sub-agent that has ended and was woken returns mail, and its sender cannot be reached."""
+    with scenario_of("lead", [("agent_run_helper", {"prompt": "do"})], mode=ThreadMode.THREAD) as scenario:
+        scenario.go()
+        (helper,) = (id for id in scenario.world.server.current if id.startswith("t1/helper"))
+        scenario.move(f"send {helper} enqueue 1")
+        scenario.go()
+        scenario.move(f"stray {helper} mail 2")
+        scenario.go()
+        scenario.end()
+
+
 CASES = (
     Case(
         decisions_for_a_continued_thread,
@@ -520,5 +541,17 @@ CASES = (
         "The helper started another agent after the cancel, and so the tree outgrew it.",
         "ancestors not looked at",
         "Violated: t1/helper",
+    ),
+    Case(
+        mail_of_another_tenant,
+        "The model was shown the message.",
+        "mail of other tenants read",
+        "Violated: t1 has read a message of another tenant",
+    ),
+    Case(
+        mail_that_cannot_be_returned,
+        "The mail began a run whose commands were dropped: the thread waited for ever.",
+        "unreturned mail begins a run",
+        "Stuck: t1/helper",
     ),
 )

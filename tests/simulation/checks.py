@@ -114,7 +114,8 @@ def observe(world: World) -> dict[str, Observed]:
     """Replay every execution from its history alone, strictly: the same commands with the same inputs."""
     seen: dict[str, Observed] = defaultdict(Observed)
     difference: StrictDifference | None = None
-    authority = Authority(world.people.given)
+    deleted = (each.workflow_id for each in world.server.executions if each.run_id in world.server.deleted)
+    authority = Authority(world.people.given, shortened=frozenset(deleted))
     for execution in world.server.executions:
         if not execution.previous_started:
             continue

@@ -168,6 +168,11 @@ MUTANTS = (
         mutations.MAIL_OF_OTHER_TENANTS_READ,
     ),
     Mutant(
+        "unreturned mail begins a run",
+        "Mail that a thread cannot return begins a run of it, whose commands are dropped.",
+        mutations.UNRETURNED_MAIL_BEGINS_A_RUN,
+    ),
+    Mutant(
         "other users steer",
         "A run reads messages of users for whom it does not act.",
         mutations.OTHER_USERS_STEER,
@@ -373,6 +378,21 @@ MUTANTS = (
         mutations.RULES_LOST_BY_A_TASK,
     ),
     Mutant(
+        "rules lost by mail",
+        "The run that mail of its own background agent begins has no rules of the run that started the agent.",
+        mutations.RULES_LOST_BY_MAIL,
+    ),
+    Mutant(
+        "unread mail unbound",
+        "What a woken thread has not read of its tasks has no rules of the runs that started them.",
+        mutations.UNREAD_MAIL_UNBOUND,
+    ),
+    Mutant(
+        "rules of hooks lost by a task",
+        "The run that a task's end begins has no rules that hooks added to the run that started the task.",
+        mutations.RULES_OF_HOOKS_LOST_BY_A_TASK,
+    ),
+    Mutant(
         "rules lost by a handoff",
         "The agent that takes a thread over does not have the rules of the one that handed it off.",
         mutations.RULES_LOST_BY_A_HANDOFF,
@@ -381,6 +401,26 @@ MUTANTS = (
         "questions void",
         "What an agent's own policy allows is not asked about, although a request or an ancestor asks.",
         mutations.QUESTIONS_VOID,
+    ),
+    Mutant(
+        "hooks decide",
+        "What a hook or a tool allows counts as a decision with `always`: it answers what the request asks about.",
+        mutations.HOOKS_DECIDE,
+    ),
+    Mutant(
+        "denials asked",
+        "Sub-agents ask about what is denied above them.",
+        mutations.DENIALS_ASKED,
+    ),
+    Mutant(
+        "denied tasks start",
+        "A background tool starts although a rule denies it.",
+        mutations.DENIED_TASKS_START,
+    ),
+    Mutant(
+        "budget lost by mail",
+        "The run that mail of its own background agent begins has no part of the budget of the run that started it.",
+        mutations.BUDGET_LOST_BY_MAIL,
     ),
     Mutant(
         "budget spent again",

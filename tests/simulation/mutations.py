@@ -16,8 +16,11 @@ from temporalio.common import RawValue
 
 import wakeful.client.start as starting
 import wakeful.client.wake as waking
+import wakeful.loop.calls.commit as commit
 import wakeful.loop.calls.decisions as loop_decisions
-import wakeful.loop.machine.state as loop_state
+import wakeful.loop.calls.gates as gates
+import wakeful.loop.calls.tool_calls as tool_calls
+import wakeful.loop.step.hooks as hooks
 import wakeful.loop.step.inference as inference
 import wakeful.loop.step.steps as steps
 import wakeful.loop.subagents.child_events as child_events
@@ -44,7 +47,11 @@ from wakeful.contract.archive import SegmentContent
 from wakeful.contract.base import replace
 from wakeful.contract.carryover import Carryover
 from wakeful.contract.errors import ThreadNotFound
+from wakeful.contract.gates import Verdict
+from wakeful.contract.hooks import HookEffects
+from wakeful.contract.mail import AgentMessage, TaskEvent
 from wakeful.contract.messages import Role
+from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.requests import parse_decisions
 from wakeful.contract.runs import RunResult
 from wakeful.contract.segments import archived_messages
@@ -53,6 +60,7 @@ from wakeful.contract.tasks import TaskStarter
 from wakeful.history.archive import ArchiveWriter, read_last_archive
 from wakeful.history.completed_part import CompletedPart
 from wakeful.history.latest_execution import latest_started
+from wakeful.loop.calls.batch import NewCall
 from wakeful.loop.machine.facts import DecisionsReceived, Fact, MessagesSubmitted
 from wakeful.loop.machine.stages import Cancelling, Done
 from wakeful.loop.machine.state import Advance, Children, Thread
@@ -149,6 +157,7 @@ _fork_of = restoring.RestoreActivity._fork_of
 _start_archive = ArchiveWriter._start
 _context = running_call.RunningCall.context
 _begin = opening.begin
+_passed_on = Thread.passed_on.fget  # type: ignore[attr-defined]  # a property
 _pending = snapshots.pending_commands
 
 
@@ -224,10 +233,54 @@ async def _none_is_stopping(_activities: AncestorsActivity, _input: Ancestors) -
 
 
 _post = child_events._post
+_accept_mail = child_events._accept_mail
+_final_verdict = gates.final_verdict
 
 
-def _post_without_rules(*args: Any, starter: TaskStarter | None = None, **given: Any) -> Advance:
-    return _post(*args, starter=starter and starter.model_copy(update={"permissions": ()}), **given)
+def _posting_with(changes: dict[str, object]) -> Callable[..., Advance]:
+    """Mail of a task begins a run that is bound by less than the run that started the task."""
+
+    def post(*args: Any, starter: TaskStarter | None = None, **given: Any) -> Advance:
+        return _post(*args, starter=starter and starter.model_copy(update=changes), **given)
+
+    return post
+
+
+def _accepting_with(changes: dict[str, object]) -> Callable[..., Advance]:
+    """The same of messages that the task's agent writes."""
+
+    def accept(thread: Thread, mail: AgentMessage | TaskEvent, *args: Any, **given: Any) -> Advance:
+        post = _posting_with(changes) if isinstance(mail, AgentMessage) else _post
+        with patch.object(child_events, "_post", post):
+            return _accept_mail(thread, mail, *args, **given)
+
+    return accept
+
+
+def _accepting_at_once(*args: Any, waits: bool = False, **given: Any) -> Advance:
+    return _accept_mail(*args, **given)
+
+
+def _apply_with_decisions(thread: Thread, effects: HookEffects | None, *, source: str) -> Advance:
+    """What a hook allows is allowed on the thread, as if a person had decided so."""
+    applied = hooks.apply_effects(thread, effects, source=source)
+    allowed = [rule for rule in effects.permissions if rule.behavior is Behavior.ALLOW] if effects else []
+    run = replace(applied.thread.current, always=(*thread.current.always, *(rule.tool for rule in allowed)))
+    thread = replace(applied.thread, permissions=(*thread.permissions, *allowed)).with_run(run)
+    return replace(applied, thread=thread)
+
+
+def _asking_in_place_of_denying(thread: Thread) -> tuple[Rule, ...]:
+    return tuple(rule.model_copy(update={"behavior": Behavior.ASK}) for rule in _passed_on(thread))
+
+
+def _start_in_the_background(thread: Thread, new: NewCall) -> Verdict | None:
+    tool = thread.tool(new.call.name)
+    return None if tool is not None and tool.background else _final_verdict(thread, new)
+
+
+def _begin_without_starters(*args: Any, carryover: Carryover | None = None, **given: Any) -> Advance:
+    return _begin(*args, carryover=carryover and carryover.model_copy(update={"mail_starters": ()}), **given)
 
 
 def _begin_without_authority(*args: Any, carryover: Carryover | None = None, **given: Any) -> Advance:
@@ -376,9 +429,22 @@ ANSWER_KEEPS_ITS_LINEAGE = _replacing(inference, "on_history_reset", inference.i
 ANCESTORS_NOT_LOOKED_AT = _replacing(AncestorsActivity, "find_stopping_ancestor", _none_is_stopping)
 RULES_NOT_PASSED_ON = _replacing(Thread, "passed_on", property(lambda _thread: ()))
 RULES_LOST_BY_A_WAKE = _replacing(agent_run, "begin", _begin_without_authority)
-RULES_LOST_BY_A_TASK = _replacing(child_events, "_post", _post_without_rules)
+NO_RULES: dict[str, object] = {"permissions": (), "run_id": ""}
+RULES_LOST_BY_A_TASK = _replacing(child_events, "_post", _posting_with(NO_RULES))
+RULES_LOST_BY_MAIL = _replacing(child_events, "_accept_mail", _accepting_with(NO_RULES))
+BUDGET_LOST_BY_MAIL = _replacing(child_events, "_accept_mail", _accepting_with({"budget": None}))
+UNREAD_MAIL_UNBOUND = _replacing(agent_run, "begin", _begin_without_starters)
+RULES_OF_HOOKS_LOST_BY_A_TASK = _replacing(ledger, "narrowing", lambda rules, _added: rules)
+HOOKS_DECIDE = _together(
+    (commit, "apply_effects", _apply_with_decisions),
+    (inference, "apply_effects", _apply_with_decisions),
+    (tool_calls, "apply_effects", _apply_with_decisions),
+)
+UNRETURNED_MAIL_BEGINS_A_RUN = _replacing(child_events, "_accept_mail", _accepting_at_once)
+DENIALS_ASKED = _replacing(Thread, "passed_on", property(_asking_in_place_of_denying))
+DENIED_TASKS_START = _replacing(gates, "final_verdict", _start_in_the_background)
 RULES_LOST_BY_A_HANDOFF = _replacing(steps, "handing_on", lambda before, _agent: before)
-QUESTIONS_VOID = _replacing(loop_state, "questions", lambda *_groups: ())
+QUESTIONS_VOID = _replacing(Thread, "questions", property(lambda _thread: ()))
 BUDGET_SPENT_AGAIN = _replacing(ledger, "after_run", lambda thread: thread)
 NO_ALLOWANCE = _replacing(ledger, "share", _nothing)
 HELD_COMMANDS_FORGOTTEN = _replacing(agent_run.AgentRun, "_may_perform", lambda _run: False)

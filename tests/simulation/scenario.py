@@ -20,6 +20,7 @@ from wakeful.contract.context import DEFAULT_SUMMARIZER_SYSTEM_PROMPT
 from wakeful.contract.errors import ProviderError, ProviderErrorKind
 from wakeful.contract.inference import ModelRequest, ModelResponse
 from wakeful.contract.messages import ToolCall
+from wakeful.contract.permissions import Rule
 from wakeful.contract.runs import ThreadMode
 from wakeful.contract.settings import RunSettings
 
@@ -28,6 +29,7 @@ Call = tuple[str, Mapping[str, JsonValue]]
 
 MAX_MOVES = 500
 NO_SETTINGS = RunSettings()
+NO_RULES: Mapping[str, Rule] = {}
 
 CALM = Options(settings=Settings(budget=HistoryBudget(events=2000), search_attributes=()), workers=1)
 
@@ -155,10 +157,12 @@ def scenario_of(
     mode: ThreadMode | None = None,
     helper: Sequence[Call] = (),
     settings: RunSettings = NO_SETTINGS,
+    added: Mapping[str, Rule] = NO_RULES,
 ) -> Iterator[Scenario]:
     """The thread `t1` of this agent, whose model makes these calls, step by step, and then says that it is done.
 
-    The model of its first helper makes the calls of `helper` in its first step. The `settings` are of the request.
+    The model of its first sub-agent makes the calls of `helper` in its first step. The `settings` are of the request,
+    and `added` has the rules that tools add, by call.
     """
     options = replace(options, mode=mode)
     budget = HistoryBudget(events=events)
@@ -167,11 +171,15 @@ def scenario_of(
     def given(_people: people.People, name: str) -> RunSettings:
         return settings if name == "t1" else NO_SETTINGS
 
+    def added_rules(*names: object) -> tuple[Rule, ...]:
+        return tuple(rule for call, rule in added.items() if call in names)
+
     with (
         patch.object(people, "ROOT_AGENTS", (agent,)),
         patch.object(people, "THREADS", ("t1",)),
         patch.object(people.People, "settings", given),
         patch.object(workload.AnyModel, "complete", _scripted(answers, helper)),
+        patch.object(workload, "added_rules", added_rules),
         patch.object(workload, "PENDING_WORK", 0),
         patch.object(workload, "ANSWERS_OF_HOOKS", 0),
         reading_simulated_histories(),
@@ -180,13 +188,13 @@ def scenario_of(
 
 
 def _scripted(answers: Sequence[Sequence[Call]], helper: Sequence[Call]) -> Any:
-    left: dict[str, list[Sequence[Call]]] = {"t1": list(answers), "t1/helper": [helper]}
+    left: dict[bool, list[Sequence[Call]]] = {False: list(answers), True: [helper]}
 
     async def complete(_model: workload.AnyModel, request: ModelRequest) -> ModelResponse:
         workload.check_request(request)
         if request.instructions == DEFAULT_SUMMARIZER_SYSTEM_PROMPT:
             return workload.answer("A summary.", ())
-        scripted = left.get(str(activity.info().workflow_id).partition("-")[0], [])
+        scripted = left["/" in str(activity.info().workflow_id)]
         calls = scripted.pop(0) if scripted else ()
         if calls == FAIL:
             raise ProviderError(ProviderErrorKind.UNAUTHORIZED, "the key was revoked")

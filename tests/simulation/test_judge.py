@@ -47,7 +47,7 @@ async def core() -> AsyncIterator[RealCore]:
 def world() -> World:
     """One with parallel calls, children, timers and local activities."""
     logging.disable(logging.CRITICAL)
-    return run("13").world
+    return run("4").world
 
 
 @pytest.mark.blocks_loop  # it simulates whole schedules

@@ -12,6 +12,12 @@ from tests.simulation.schedule import Result, repeat, run
 SCHEDULES = int(os.environ.get("WAKEFUL_SCHEDULES", "12"))
 SHARES = 12
 
+CHEAP = (
+    *(12, 30, 32, 33, 38, 39, 47, 52, 53, 55, 58, 63, 65, 72, 73, 74, 75, 76, 77, 84, 85, 86, 95, 96, 100, 117),
+    *(15, 20, 26, 27, 29, 44, 50, 64, 68, 92, 97, 106, 109),
+)
+"""Seeds of schedules that take the least time; in the first ones, rules and budgets are set."""
+
 
 @pytest.fixture(autouse=True)
 def _quiet() -> object:
@@ -25,7 +31,7 @@ def _quiet() -> object:
 @pytest.mark.parametrize("share", range(SHARES))
 def test_random_schedules_leave_no_run_stuck_and_lose_nothing(share: int) -> None:
     """I-01 to I-13, on every order of events that the seeds produce."""
-    for seed in range(share, SCHEDULES, SHARES):
+    for seed in (*range(SCHEDULES), *CHEAP)[share::SHARES]:
         result = run(str(seed))
         assert result.error is None, f"make simulate SEED={seed}: {result.error}"
 

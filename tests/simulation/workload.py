@@ -58,8 +58,18 @@ SUMMARY_FAILS = 0.3
 MISSING_AGENT = "missing"
 """Hands off to it fail: no registry has it."""
 
+RULED = ("look", "count", "ask", "hold", "later", "pay", "glance", "agent_run_helper", "spawn_agent")
+"""The tools that rules of requests and hooks are about."""
+
 _WEIGHTS = {"ask": 8, "pay": 3, "agent_run_helper": 4, "spawn_agent": 3, "later": 3, "cancel_task": 1, "list_tasks": 1}
 """How often the model calls a tool, compared with others."""
+
+LEFT_TASKS = 0.4
+"""The share of answers of models that fail for good after the run has started a task: what it sends begins another."""
+HIDDEN = 0.1
+"""The share of answers of models in which they may call tools that a rule has left out of the request."""
+RULES_OF_HOOKS = 0.3
+"""The share of calls of hooks and tools that add a rule."""
 
 _TASKS = ("spawn_agent", "later")
 
@@ -70,6 +80,10 @@ _AIMED_WEIGHTS = {
     "awaiting_decisions": {"ask": 20},
 }
 """The same in a schedule that aims at a stage."""
+
+_GOVERNED_WEIGHTS = {"spawn_agent": 6, "later": 6, "count": 4}
+_GOVERNED_BELOW = {"send_message": 25, "count": 4}
+"""The same where rules and budgets are set, of roots and of sub-agents."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +107,8 @@ class Outside:
     seed: str = ""
     aim: str = ""
     """The stage that the schedule aims at: models prefer what leads to it."""
+    governed: bool = False
+    """Hooks and tools add rules, and models also call what rules deny."""
     effects: list[Effect] = field(default_factory=list)
     invalid_requests: list[str] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
@@ -111,10 +127,10 @@ class Outside:
 outside = Outside()
 
 
-def begin(seed: str, aim: str = "") -> Outside:
+def begin(seed: str, aim: str = "", *, governed: bool = False) -> Outside:
     """A new world."""
     global outside
-    outside = Outside(seed, aim)
+    outside = Outside(seed, aim, governed)
     return outside
 
 
@@ -134,11 +150,17 @@ class AnyModel:
             raise ProviderError(kind, "the provider has a bad day")
         since = [message for message in request.messages if message.role is Role.ASSISTANT]
         called = {call.name for message in since for call in message.tool_calls}
+        governed = outside.random("governed", thread, info.activity_id)
+        if outside.governed and not called.isdisjoint(_TASKS) and governed.random() < LEFT_TASKS:
+            raise ProviderError(ProviderErrorKind.INVALID_REQUEST, "the provider rejects what the task has left")
         waits = outside.aim == "awaiting_tasks" and not called.isdisjoint(_TASKS)
         if random.random() < (0.8 if waits else 0.25 + 0.05 * len(since)) or not request.tools:
             return answer(f"answer {info.activity_id}", ())
         names = [entry.id for entry in request.tools]
         preferred = _WEIGHTS | _AIMED_WEIGHTS.get(outside.aim, {})
+        if outside.governed:
+            preferred = preferred | (_GOVERNED_BELOW if "/" in thread else _GOVERNED_WEIGHTS)
+            names += RULED if governed.random() < HIDDEN else ()
         weights = [preferred.get(name, 2) for name in names]
         calls = random.choices(names, weights, k=random.randint(1, MAX_CALLS))
         return answer("", tuple(ToolCall(id="", name=name, arguments=_arguments(name, random)) for name in calls))
@@ -191,7 +213,8 @@ def _arguments(name: str, random: Random) -> dict[str, JsonValue]:
         return {"prompt": f"do {number}"}
     match name:
         case "spawn_agent":
-            return {"agent": random.choice(["helper", "leaf"]), "prompt": f"do {number}", "name": f"task{number}"}
+            agents = ["helper", "leaf", "aide"] if outside.governed else ["helper", "leaf"]
+            return {"agent": random.choice(agents), "prompt": f"do {number}", "name": f"task{number}"}
         case "ask":
             return {"topic": random.choice(_TOPICS)}
         case "pay" | "look" | "glance" | "later":
@@ -202,6 +225,8 @@ def _arguments(name: str, random: Random) -> dict[str, JsonValue]:
             return {"task": random.choice(["bg_1", "bg_2"])}
         case "send_message":
             to: dict[str, JsonValue] = random.choice(_RECIPIENTS)
+            if outside.governed and random.random() < 0.5:
+                to = _RECIPIENTS[0]
             return {"to": to, "message": f"message {number}"}
         case "recover_failed_messages":
             return {"action": random.choice(["list", "replay", "clear"])}
@@ -228,6 +253,16 @@ def _did(ctx: ToolContext) -> None:
     outside.effects.append(Effect(ctx.tool_name, ctx.idempotency_key, grant, ctx.attempt, thread, ctx.call_id))
 
 
+def added_rules(*names: object) -> tuple[Rule, ...]:
+    """The rules that a hook or a tool adds: most of them allow, also everything."""
+    random = outside.random("rules", activity.info().workflow_id, *names)
+    if not outside.governed or random.random() >= RULES_OF_HOOKS:
+        return ()
+    behavior = random.choices(list(Behavior), [4, 1, 1])[0]
+    tools = ("*",) if behavior is Behavior.ALLOW and random.random() < 0.5 else RULED
+    return (Rule(tool=random.choice(tools), behavior=behavior),)
+
+
 @tool(read_only=True)
 async def look(number: int) -> int:
     """Look something up."""
@@ -244,6 +279,7 @@ async def glance(number: int) -> int:
 async def pay(number: int, ctx: ToolContext) -> str:
     """Pay, which must not happen twice."""
     _did(ctx)
+    ctx.add_permissions(*added_rules(ctx.call_id))
     return f"paid {number}"
 
 
@@ -287,13 +323,14 @@ async def hold() -> str:
 
 @tool(read_only=True)
 async def count(ctx: ToolContext) -> int:
-    """Write to the state, and change the next request, or end the run with an answer."""
+    """Write to the state, add a rule, and change the next request, or end the run with an answer."""
     ctx.state.add(COUNT, 1)
     ctx.state.add(SEEN, 1)
     ctx.remove_context_prefix("count")
     ctx.add_context(f"count.{ctx.call_id}", "You have counted.", persistent=True)
     ctx.exclude_tools("hold")
     ctx.override(InferenceOverrides(temperature=0))
+    ctx.add_permissions(*added_rules(ctx.call_id))
     if outside.random("finish", activity.info().workflow_id, ctx.call_id).random() < ANSWERS_OF_HOOKS * 5:
         ctx.finish(f"counted in {ctx.call_id}")
     return 1
@@ -342,6 +379,7 @@ class Watchful(Plugin):
 
     async def run_start(self, ctx: HookContext) -> None:
         ctx.state.add(SEEN, 1)
+        ctx.add_permissions(*added_rules("run_start", activity.info().activity_id))
 
     async def before_inference(self, ctx: BeforeInference) -> None:
         ctx.add_context("note", "Be careful.")
@@ -354,6 +392,7 @@ class Watchful(Plugin):
     async def after_inference(self, ctx: AfterInference) -> None:
         ctx.state.add(SEEN, 1)
         info = activity.info()
+        ctx.add_permissions(*added_rules(info.activity_id))
         if outside.random("handoff", info.workflow_id, info.activity_id).random() < MISSING_HANDOFFS:
             ctx.handoff(MISSING_AGENT)
 
@@ -410,7 +449,7 @@ REGISTRY = Registry(
             tool_mode=ToolMode.PARALLEL,
             state=[COUNT, SEEN],
             delegates=["helper"],
-            spawns=["helper", "leaf"],
+            spawns=["helper", "leaf", "aide"],
             handoffs=["second"],
             messages=["any"],
             plugins=[Watchful()],
@@ -438,7 +477,7 @@ REGISTRY = Registry(
             id="frugal",
             tools=[look, pay],
             delegates=["helper"],
-            spawns=["leaf"],
+            spawns=["leaf", "aide"],
             budget=Budget(turns=6, tool_calls=8, seconds=60),
             tool_mode=ToolMode.PARALLEL,
             messages=["any"],
@@ -449,6 +488,16 @@ REGISTRY = Registry(
             tools=[look, ask, hold],
             permissions=_ANYTHING_IS_ALLOWED,
             delegates=["leaf"],
+            spawns=["leaf"],
+            messages=["any"],
+            context=_WINDOW,
+            max_rounds=4,
+        ),
+        Agent(
+            id="aide",
+            tools=[look, count, pay, later],
+            state=[COUNT, SEEN],
+            permissions=_ANYTHING_IS_ALLOWED,
             spawns=["leaf"],
             messages=["any"],
             context=_WINDOW,
@@ -466,7 +515,7 @@ OLDER_REGISTRY = Registry(
     ],
     models={"default": AnyModel()},
 )
-"""Of the release before: it has neither `lead`, `second` and `frugal`, nor `pay` and `glance`, nor a plugin."""
+"""Of the release before: it has neither `lead`, `second`, `frugal` and `aide`, nor `pay` and `glance`, nor a plugin."""
 
 ROOT_AGENTS = ("lead", "plain", "frugal", "second")
 

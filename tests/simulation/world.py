@@ -68,7 +68,7 @@ class Options:
     curious: bool = False
     """People look at threads that no worker has cached, while something happens to them."""
     governed: bool = False
-    """Requests and messages set rules and budgets for the runs that they begin."""
+    """Requests and messages set rules and budgets for the runs that they begin, and hooks and tools add rules."""
     away: bool = False
     """In the end, people answer questions only when nothing else can happen, not even by time."""
 
@@ -78,7 +78,7 @@ class World:
 
     def __init__(self, seed: str, options: Options | None = None) -> None:
         self.options = options or Options()
-        self.outside: Outside = begin(seed, self.options.aim)
+        self.outside: Outside = begin(seed, self.options.aim, governed=self.options.governed)
         self.server = Server(seed)
         self.network = Network(self.server)
         self.loop = VirtualLoop(lambda: self.server.now)

@@ -18,6 +18,7 @@ from tests.loop.children import (
 )
 from tests.loop.driving import (
     NO_INPUT,
+    THREAD,
     Driver,
     after_continue_as_new,
     asks,
@@ -58,7 +59,7 @@ from wakeful.loop.machine.facts import (
     WorkCancelled,
     WorkFailed,
 )
-from wakeful.loop.machine.revisions import LATE_MESSAGES
+from wakeful.loop.machine.revisions import LATE_MESSAGES, UNRETURNED_MAIL_WAITS
 from wakeful.loop.machine.stages import Cancelling, Resolving
 from wakeful.loop.machine.state import Advance
 from wakeful.loop.subagents.mail import KEPT_UNDELIVERED
@@ -669,3 +670,25 @@ def test_mail_in_the_carryover_is_read_by_the_first_run() -> None:
     old.feed(MailReceived(agent_message()), WorkFailed("return-msg_1", "recipient_unavailable"))
     driver = Driver(PARENT, carryover=carryover(old.thread))
     assert [message.id for message in driver.thread.transcript.messages] == ["woken:1", "msg_1"]
+
+
+@pytest.mark.parametrize("has_task", [False, True], ids=["idle", "waiting for its task"])
+@pytest.mark.parametrize("revision", [UNRETURNED_MAIL_WAITS - 1, UNRETURNED_MAIL_WAITS])
+def test_a_message_that_cannot_be_returned_waits_for_the_next_step(has_task: bool, revision: int) -> None:
+    """A sub-agent that has reported its end, and that a person has woken, returns mail."""
+    ended = done(request=SUB_AGENT.model_copy(update={"subagent": UNNAMED}))
+    driver = Driver(PARENT, request=THREAD, revision=revision, carryover=carryover(ended.thread))
+    if has_task:
+        driver.model(asks(spawn_call("c1")))
+    driver.model(says("Done."))
+    stage = driver.thread.stage
+    made = driver.feed(MailReceived(agent_message()), WorkFailed("return-msg_1", "recipient_unavailable"))
+    assert made.commands == ()
+    assert (driver.thread.stage == stage) is (revision >= UNRETURNED_MAIL_WAITS)
+    if revision >= UNRETURNED_MAIL_WAITS:
+        if has_task:
+            driver.feed(tool_settled("bg_0"))
+        else:
+            driver.submit("m1")
+            driver.resolve(PARENT)
+        assert "msg_1" in [message.id for message in driver.thread.transcript.messages]

@@ -64,3 +64,7 @@ stayed in the conversation."""
 GUARDED_SIGNALS = 4
 """A `cancel` and a `decide` signal can name the run that they are for, and a decision can have `updated_at`, which is
 ignored. Before, these fields were unknown, and the signals refused."""
+
+UNRETURNED_MAIL_WAITS = 4
+"""Mail that a thread could not return waits for its next step. Before, it began a run of an idle thread, or a step of
+one that waited for its tasks, whose commands were dropped: the thread then waited for ever."""

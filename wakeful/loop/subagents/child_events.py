@@ -197,7 +197,10 @@ def on_mail_returned(thread: Thread, message: AgentMessage, error: str, *, now: 
     return Advance(keep_undelivered(thread, message, error, now=now))
 
 
-def _accept_mail(thread: Thread, mail: AgentMessage | TaskEvent, message: Message, *, now: int) -> Advance:
+def _accept_mail(
+    thread: Thread, mail: AgentMessage | TaskEvent, message: Message, *, now: int, waits: bool = False
+) -> Advance:
+    """Take mail; if it `waits`, for the next step, it is no reason for one."""
     is_short = len(message.text) <= INLINE_LENGTH
     source: Source = message if is_short else ids.source(ids.FromMail(mail.message_id))
     if isinstance(mail, TaskEvent):
@@ -205,7 +208,7 @@ def _accept_mail(thread: Thread, mail: AgentMessage | TaskEvent, message: Messag
     else:
         task, passive, late = _task_of_sender(thread, mail), _has_no_task(thread, mail), _wakes(thread, mail)
     starter = _starter_of(thread, task) if task else None
-    return _post(thread, message, source, now=now, passive=passive, late=late, starter=starter)
+    return _post(thread, message, source, now=now, passive=passive or waits, late=late, starter=starter)
 
 
 def _starter_of(thread: Thread, task: Task) -> TaskStarter | None:
@@ -295,7 +298,8 @@ def on_message_returned(thread: Thread, message_id: str, fact: WorkFact, *, now:
     thread = replace(thread, mail=replace(thread.mail, returning=others))
     if isinstance(fact, Delivered) or _is_of_other_tenant(thread, message):
         return thread
-    return _accept_mail(thread, message, mail_message(message), now=now).thread
+    waits = thread.run is None or thread.run.revision >= revisions.UNRETURNED_MAIL_WAITS
+    return _accept_mail(thread, message, mail_message(message), now=now, waits=waits).thread
 
 
 def _post(
