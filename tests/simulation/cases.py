@@ -206,7 +206,7 @@ def terminated_delegate_is_woken() -> None:
         scenario.move("transfer started", "task t1", "report t1", "junk t1 0", "task t1", "report t1")
         scenario.move("wait 1", "timer t1", "task t1", "report t1")
         (helper,) = (id for id in scenario.world.server.current if id.startswith("t1/helper"))
-        scenario.move(f"terminate {helper}", f"send {helper} enqueue 1")
+        scenario.move(f"task {helper}", f"report {helper}", f"terminate {helper}", f"send {helper} enqueue 1")
         scenario.go()
         scenario.end()
 

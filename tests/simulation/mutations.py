@@ -421,8 +421,10 @@ LAST_ACT_TOO_EARLY = _replacing(
 )
 EARLIER_LAST_ARCHIVE_KEPT = _replacing(ArchiveWriter, "_start", _keeping_existing)
 FORK_SHARES_ARCHIVES = _replacing(restoring.RestoreActivity, "_fork_of", _sharing_archives)
-CLOSING_NOT_NOTICED = _replacing(waking, "_is_closing", lambda _described: False)
-UNREAD_NOT_NOTICED = _replacing(waking, "_came_too_late", _nothing_async)
+# An archive would else wake the thread in the client's place.
+_LATE_NOT_KEPT = (Thread, "takes_late", property(lambda _thread: False))
+CLOSING_NOT_NOTICED = _together((waking, "is_closing", lambda _described: False), _LATE_NOT_KEPT)
+UNREAD_NOT_NOTICED = _together((waking, "_came_too_late", _nothing_async), _LATE_NOT_KEPT)
 NO_WAIT_FOR_AN_ARCHIVE = _replacing(agent_run.AgentRun, "_waits_for_archive", lambda _run: False)
 RESET_NOT_NOTICED_BY_A_WAKE = _replacing(restoring._Past, "in_lineage", lambda past, _lineage: past)
 ANSWER_KEEPS_ITS_LINEAGE = _replacing(inference, "on_history_reset", inference.in_lineage)
