@@ -55,6 +55,7 @@ from wakeful.history.fork_point import find_fork_point
 from wakeful.history.latest_execution import ExecutionStart, latest_started, read_start
 from wakeful.history.moments import CLOSED_FROM_OUTSIDE, ActivityCompleted, ActivityScheduled, Closed
 from wakeful.history.reader import HistoryReader
+from wakeful.loop.machine.revisions import REVISION
 from wakeful.loop.thread.archive import archived_position, cut_to
 from wakeful.loop.thread.continue_as_new import TAIL_BYTES, ThreadSnapshot, unpack
 from wakeful.loop.thread.opening import other_tenant
@@ -320,7 +321,7 @@ class RestoreActivity:
             length=tail.before.length,
             digest=tail.before.digest,
             messages=tail.messages,
-            carryover=carryover.model_copy(update={"segments": segments}),
+            carryover=carryover.model_copy(update={"segments": segments, "revision": REVISION}),
             events=events,
             missing=past.missing,
         )

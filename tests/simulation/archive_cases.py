@@ -134,6 +134,18 @@ def message_after_the_last_act() -> None:
         scenario.end()
 
 
+def withdrawn_after_the_last_act() -> None:
+    """A message reaches a sub-agent whose run has ended, and is withdrawn once it was archived for the next run."""
+    with scenario_of("lead", [("agent_run_helper", {"prompt": "do"})]) as scenario:
+        scenario.go_until("transfer signalled t1 child_settled")
+        (helper,) = (id for id in scenario.world.server.current if id.startswith("t1/helper"))
+        scenario.move("transfer signalled t1 child_settled", f"send {helper} enqueue 1")
+        scenario.go_through(f"end {helper}", "archive-1")
+        scenario.move("withdraw 0 1")
+        scenario.go()
+        scenario.end()
+
+
 def replaced_last_act() -> None:
     """The archive of a last act that another one replaces is deleted; the woken thread does not need it."""
     with scenario_of("plain", mode=THREAD) as scenario:
@@ -267,6 +279,12 @@ ARCHIVE_CASES = (
         "The message was in no archive, and the woken thread had lost it.",
         "last act too early",
         "Violated: t1 has the conversation ['hello t1', 'done', 'message 2'",
+    ),
+    Case(
+        withdrawn_after_the_last_act,
+        "The archive woke the thread, and its run read the message.",
+        "last act overtaken",
+        "Violated: t1/helper",
     ),
     Case(
         replaced_last_act,

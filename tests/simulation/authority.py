@@ -151,7 +151,7 @@ class Authority:
         identity = made.thread.identity
         if before is not None and fact is not None:
             self._note_fact(before, fact)
-        self.consent.note(identity.thread_id, made.events)
+        self.consent.note(made.thread, made.events)
         for event in made.events:
             match event:
                 case RunStart() if event.message_ids or event.run_id not in self.runs:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from wakeful.contract.applied_decisions import DecisionAction, DecisionChannel
-from wakeful.contract.events import AgentEvent, ToolCallDecided, ToolCallDone
+from wakeful.contract.events import AgentEvent, RulesRevoked, ToolCallDecided, ToolCallDone
 from wakeful.contract.names import ACTION_PERMISSION
 from wakeful.contract.permissions import Behavior
 from wakeful.loop.machine.state import Thread
@@ -23,9 +23,12 @@ class Consent:
     """Calls that a person has resumed after such a question."""
     always: set[Of] = field(default_factory=set)
     """Tools that a person has allowed with `always`."""
+    revoked: dict[Of, int] = field(default_factory=dict)
+    """The step in which a person has revoked that."""
 
-    def note(self, thread_id: str, events: Iterable[AgentEvent]) -> None:
-        """Take the events of one fact into account."""
+    def note(self, thread: Thread, events: Iterable[AgentEvent]) -> None:
+        """Take the events of one fact into account, and the thread after it."""
+        thread_id = thread.identity.thread_id
         for event in events:
             match event:
                 case ToolCallDone(result=result) if result.suspension is not None:
@@ -41,6 +44,8 @@ class Consent:
                         self.calls.add((thread_id, event.call_id))
                     if decision.always and decision.rule is not None:
                         self.always.add((thread_id, decision.rule))
+                case RulesRevoked(rules=rules):
+                    self.revoked |= {(thread_id, rule.tool): thread.counters.steps for rule in rules}
                 case _:
                     pass
 
@@ -54,4 +59,10 @@ class Consent:
         if (thread_id, call_id) in self.calls:
             return True
         kept = {rule.tool for rule in thread.permissions if rule.behavior is Behavior.ALLOW}
-        return name in kept and (thread_id, name) in self.always
+        return (name in kept or self._is_judged(thread, name)) and (thread_id, name) in self.always
+
+    def _is_judged(self, thread: Thread, name: str) -> bool:
+        """Whether the call was judged, with the answer, before the rule was revoked, and is not judged again."""
+        tool = thread.tool(name)
+        has_activity = tool is not None and not (tool.frontend or tool.runtime or tool.background)
+        return not has_activity and self.revoked.get((thread.identity.thread_id, name)) == thread.counters.steps

@@ -378,6 +378,16 @@ MUTANTS = (
         mutations.RULES_LOST_BY_A_TASK,
     ),
     Mutant(
+        "last act overtaken",
+        "A thread that has archived its end for a late message does not do so again when the message is withdrawn.",
+        mutations.LAST_ACT_OVERTAKEN,
+    ),
+    Mutant(
+        "rules lost by waking mail",
+        "The run that mail of its own background agent begins has no rules if the mail wakes the thread.",
+        mutations.RULES_LOST_BY_WAKING_MAIL,
+    ),
+    Mutant(
         "rules lost by mail",
         "The run that mail of its own background agent begins has no rules of the run that started the agent.",
         mutations.RULES_LOST_BY_MAIL,

@@ -419,6 +419,7 @@ ARCHIVES_LEFT_BEHIND = _replacing(starting, "end_archive", _nothing_async)
 LAST_ACT_TOO_EARLY = _replacing(
     Archives, "is_closed", lambda archives, _thread: archives._closing is not None and not archives.is_busy
 )
+LAST_ACT_OVERTAKEN = _replacing(Archives, "has_last_act", property(lambda _archives: False))
 EARLIER_LAST_ARCHIVE_KEPT = _replacing(ArchiveWriter, "_start", _keeping_existing)
 FORK_SHARES_ARCHIVES = _replacing(restoring.RestoreActivity, "_fork_of", _sharing_archives)
 # An archive would else wake the thread in the client's place.
@@ -434,6 +435,7 @@ RULES_LOST_BY_A_WAKE = _replacing(agent_run, "begin", _begin_without_authority)
 NO_RULES: dict[str, object] = {"permissions": (), "run_id": ""}
 RULES_LOST_BY_A_TASK = _replacing(child_events, "_post", _posting_with(NO_RULES))
 RULES_LOST_BY_MAIL = _replacing(child_events, "_accept_mail", _accepting_with(NO_RULES))
+RULES_LOST_BY_WAKING_MAIL = _replacing(restoring, "REVISION", 0)
 BUDGET_LOST_BY_MAIL = _replacing(child_events, "_accept_mail", _accepting_with({"budget": None}))
 UNREAD_MAIL_UNBOUND = _replacing(agent_run, "begin", _begin_without_starters)
 RULES_OF_HOOKS_LOST_BY_A_TASK = _replacing(ledger, "narrowing", lambda rules, _added: rules)

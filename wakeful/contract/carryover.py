@@ -123,6 +123,8 @@ class Carryover(Wire):
     """Where the older part of the conversation and of the events is archived."""
     agents: Few[int] = 0
     """How many agents the tree of the last run has started: a run that no person asks for continues the count."""
+    revision: Few[int] = 0
+    """Of the loop of the release that has restored the thread: what happens before its first run is pinned to it."""
     users: Maybe[Users] = None
     """Who has written to the thread; absent if a release wrote this that did not record it."""
 

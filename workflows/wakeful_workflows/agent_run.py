@@ -325,8 +325,9 @@ class AgentRun(Signals):
 
     def _has_archived(self, thread: Thread) -> bool:
         """The last act of a thread that will be woken, or has archives: what the wake needs is archived, too."""
-        is_needed = thread.mode is ThreadMode.THREAD or bool(self._archives.segments) or self._wakes_run_mode(thread)
-        if not is_needed or self._archives.is_closed(thread):
+        is_kept = thread.mode is ThreadMode.THREAD or bool(self._archives.segments) or self._wakes_run_mode(thread)
+        # A last act that is overtaken, such as by a withdrawal of what it was for, must not wake the thread as it was.
+        if not (is_kept or self._archives.has_last_act) or self._archives.is_closed(thread):
             return True
         if not self._archives.is_busy:
             self._archives.start(thread, self._log, closes=True)

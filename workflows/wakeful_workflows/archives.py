@@ -99,6 +99,11 @@ class Archives:
         )
         self._activity.add_done_callback(self._on_done)
 
+    @property
+    def has_last_act(self) -> bool:
+        """Whether this execution has archived, or is archiving, its end."""
+        return self._closing is not None
+
     def is_closed(self, thread: Thread) -> bool:
         """Whether the thread is archived in its very last state."""
         return self._closing is thread and not self.is_busy

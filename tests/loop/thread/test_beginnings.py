@@ -28,6 +28,7 @@ from wakeful.contract.settings import Caller, RunSettings
 from wakeful.contract.tools import FrontendTool
 from wakeful.loop.machine.commands import StartChild
 from wakeful.loop.machine.facts import AgentResolved, MailReceived, MessagesSubmitted
+from wakeful.loop.machine.revisions import REVISION
 from wakeful.loop.thread.views import carryover
 
 DENY_PAY, ASK_LOOK = Rule(tool="pay", behavior=Behavior.DENY), Rule(tool="look", behavior=Behavior.ASK)
@@ -177,6 +178,15 @@ def mail_of(thread_id: str) -> AgentMessage:
     return AgentMessage(message_id="msg_1", sender=sender, content="Pay!", relation="parent", recipient_thread_id="t1")
 
 
+def waking_mail_of_task() -> Driver:
+    """The thread was closed before its task's agent wrote to it."""
+    driver = with_task(spawn_call("c1"))
+    kept = carryover(driver.thread).model_copy(update={"revision": REVISION})
+    woken = Driver(None, request=RunRequest(agent_id="assistant", mode=ThreadMode.THREAD), carryover=kept)
+    woken.feed(MailReceived(mail_of(thread_id_of("bg_0"))))
+    return woken
+
+
 def unread_over_a_wake() -> Driver:
     """The end of a task that no run has read when the thread is closed, and is woken for later mail."""
     driver = with_task()
@@ -231,6 +241,7 @@ ROWS: dict[str, tuple[Callable[[], Driver], Begun]] = {
     "the end of a task": (task_ended, OF_TASK),
     "an event of a task": (task_reported, OF_TASK),
     "mail of a task's agent, which holds a half of what is left": (by_mail_of_task, replace(OF_TASK, turns=3)),
+    "mail of a task's agent that wakes the thread": (waking_mail_of_task, replace(OF_TASK, turns=3)),
     "mail of an agent below a task": (lambda: by_mail_of_task("writer-1"), replace(OF_TASK, turns=3)),
     "the end of a task that was unread when the thread was closed": (unread_over_a_wake, OF_TASK),
     "mail": (

@@ -380,6 +380,8 @@ class Thread:
     """Those of them that its request had set."""
     inherited_metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     """Of a fork: the metadata of that run."""
+    restored_revision: int = 0
+    """Of a thread that was woken, until it has a run: the revision of the release that restored it."""
     inherited_agents: int = 0
     """Of a thread that was woken: how many agents the tree of its last run had started."""
     expire_after: float | None = None

@@ -233,7 +233,8 @@ def _has_no_task(thread: Thread, message: AgentMessage) -> bool:
 
 
 def _binds_mail(thread: Thread) -> bool:
-    return thread.run is not None and thread.run.revision >= revisions.MAIL_OF_TASKS_IS_BOUND
+    revision = thread.run.revision if thread.run is not None else thread.restored_revision
+    return revision >= revisions.MAIL_OF_TASKS_IS_BOUND
 
 
 def _is_of_other_tenant(thread: Thread, message: AgentMessage) -> bool:

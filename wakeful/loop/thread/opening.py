@@ -82,6 +82,7 @@ def opened(
         inherited_permissions=kept.run_permissions,
         inherited_requested=kept.run_requested,
         inherited_metadata=kept.run_metadata,
+        restored_revision=kept.revision,
         inherited_agents=kept.agents,
         expire_after=request.expire_after or kept.expire_after,
         users=_users(request, carryover).adding(request.user),
