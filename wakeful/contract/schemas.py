@@ -36,6 +36,8 @@ class Judged(NamedTuple):
 
     problem: str | None
     work: int
+    patterns: frozenset[str] = frozenset()
+    """Those that it has compiled, which is a part of the work."""
 
 
 class _Problem(NamedTuple):
@@ -84,7 +86,7 @@ class _Identical:
 def _judged(value: _Identical, schema: _Identical, linear: bool) -> Judged:
     check = _Check(root=schema.value, linear=linear)
     problem = check.problem(value.value, schema.value, None, 0)
-    return Judged(None if problem is None else str(problem), check.work)
+    return Judged(None if problem is None else str(problem), check.work, frozenset(check.used))
 
 
 class _Combined(NamedTuple):

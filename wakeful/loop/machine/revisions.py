@@ -6,7 +6,7 @@ and branch as `if run.revision >= revisions.THE_CHANGE`. Until its resolution, a
 does before cannot be pinned this way.
 """
 
-REVISION = 3
+REVISION = 4
 """The revision that new runs are pinned to."""
 
 TASK_NAMES_ARE_CONTENT = 2
@@ -48,3 +48,7 @@ Before, an agent's own rules were its own, and those of a request ended with the
 
 ENDED_TAKE_NO_MAIL = 3
 """A sub-agent that has reported its end returns mail. Before, it was woken for it, outside of its tree."""
+
+TASKS_ARE_BOUNDED = 4
+"""The schema checks of the decisions of one workflow task are limited together. Before, each batch had a limit of its
+own, and for runs from before, what no workflow task could have completed is limited."""

@@ -6,9 +6,9 @@ that the next run cannot inherit anything by accident.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Concatenate, ParamSpec, assert_never
+from typing import Annotated, Concatenate, ParamSpec, assert_never
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from wakeful.context.messages import ContextMessages
 from wakeful.contract import ids
@@ -243,6 +243,16 @@ class Ledger:
 
 
 @dataclass(frozen=True)
+class SchemaWork:
+    """What the schema checks of one workflow task have taken. All its facts have the time at which it started."""
+
+    at: int = 0
+    work: int = 0
+    patterns: frozenset[str] = frozenset()
+    """Those that have been compiled, once for all checks."""
+
+
+@dataclass(frozen=True)
 class BeforeRun:
     """What the thread was before a run, as far as a rollback of the run restores it."""
 
@@ -288,6 +298,8 @@ class Run:
     output: JsonValue = None
     held: tuple[tuple[Decision, ...], ...] = ()
     """Batches of decisions whose calls have not suspended yet."""
+    schema_work: Annotated[SchemaWork, Field(exclude=True)] = field(default=SchemaWork(), compare=False)
+    """Of the newest workflow task that checked decisions. No snapshot has it: the next execution has other tasks."""
     read_mail: tuple[str, ...] = ()
     """Ids of the mail that the run has read."""
     requested_end: Termination | None = None

@@ -1,0 +1,62 @@
+"""Check what people decide by the schemas that ask for it: within a limit for a batch, and one for a workflow task.
+
+Front ends and tool servers write the schemas, and hundreds of decisions may wait for a worker. A workflow task that
+takes longer than two seconds fails, and takes as long again.
+"""
+
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from wakeful.contract.linear_regex import compiling_cost
+from wakeful.contract.schema_patterns import MAX_WORK
+from wakeful.contract.schemas import TOO_LONG, judged
+from wakeful.loop.machine import revisions
+from wakeful.loop.machine.state import SchemaWork, Thread
+
+TASK_WORK = 2 * MAX_WORK
+"""What the checks of one workflow task may take before its next decisions are refused, in the unit of a check: a form
+with twenty fields may be checked some thousand times."""
+
+TASK_WORK_BEFORE = 10 * MAX_WORK
+"""The same for older runs: most of the time after which a task fails, so that what came later was never applied."""
+
+TOO_MUCH = (
+    "it was not checked, because the decisions that arrived with it took too long to check: send it again when you "
+    "know what became of those"
+)
+
+
+@dataclass
+class SchemaChecks:
+    """The checks of one batch."""
+
+    linear: bool
+    limit: int
+    taken: SchemaWork
+    """By all checks of the workflow task so far."""
+    work: int = 0
+    were_skipped: bool = False
+
+    @classmethod
+    def of(cls, thread: Thread, now: int) -> "SchemaChecks":
+        """Those of the next batch, in a workflow task that started at this time."""
+        run = thread.current
+        return cls(
+            linear=run.revision >= revisions.LINEAR_PATTERNS,
+            limit=TASK_WORK if run.revision >= revisions.TASKS_ARE_BOUNDED else TASK_WORK_BEFORE,
+            taken=run.schema_work if run.schema_work.at == now else SchemaWork(at=now),
+        )
+
+    def mismatch(self, value: JsonValue, schema: JsonValue) -> str | None:
+        """Why the value does not match; None if it does, or if it was not checked."""
+        if self.work > MAX_WORK:
+            return TOO_LONG
+        if self.taken.work > self.limit:
+            self.were_skipped = True
+            return None
+        found, compiled = judged(value, schema, linear=self.linear), self.taken.patterns
+        self.work += found.work
+        again = sum(map(compiling_cost, found.patterns & compiled))
+        self.taken = SchemaWork(self.taken.at, self.taken.work + found.work - again, found.patterns | compiled)
+        return found.problem
