@@ -54,7 +54,7 @@ def refused(driver: Driver, *decisions: Decision) -> str:
     driver.decide(*decisions)
     assert (driver.thread.stage, driver.last.commands) == (before.stage, ())
     (reason,) = driver.refusal_reasons
-    assert judge(before, decisions, SchemaChecks.of(before, driver.now)) == Refuse(reason)
+    assert judge(before, decisions, SchemaChecks(before, driver.now)) == Refuse(reason)
     return reason
 
 
@@ -237,12 +237,12 @@ def test_judging_a_decision_changes_nothing() -> None:
     assert state.batch is not None
     (suspended,) = state.batch.suspended
     decision = resume("c1", id="d1")
-    assert judge(state, (decision,), SchemaChecks.of(state, 0)) == Apply(((suspended, decision),))
+    assert judge(state, (decision,), SchemaChecks(state, 0)) == Apply(((suspended, decision),))
     driver.decide(decision)
-    assert judge(driver.thread, (decision,), SchemaChecks.of(driver.thread, 0)) == Apply(())
+    assert judge(driver.thread, (decision,), SchemaChecks(driver.thread, 0)) == Apply(())
     early = Driver()
     early.model(asks(call("c1")))
-    assert judge(early.thread, (decision,), SchemaChecks.of(early.thread, 0)) == Hold()
+    assert judge(early.thread, (decision,), SchemaChecks(early.thread, 0)) == Hold()
 
 
 def test_one_invalid_decision_refuses_its_whole_batch() -> None:

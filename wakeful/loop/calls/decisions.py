@@ -39,7 +39,7 @@ from wakeful.loop.machine import revisions
 from wakeful.loop.machine.events import run_start
 from wakeful.loop.machine.facts import DecisionsReceived
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Cancelling, Done, Idle
-from wakeful.loop.machine.state import KEPT_RULES, Advance, Thread
+from wakeful.loop.machine.state import KEPT_RULES, Advance, Run, Thread
 from wakeful.loop.thread.outcomes import (
     has_decided,
     record_applied,
@@ -83,7 +83,7 @@ def on_decisions_received(thread: Thread, received: DecisionsReceived, *, now: i
     if (reason := tenant_problem(thread, received.tenant, "decision")) is not None:
         return refuse_decisions(thread, batch, reason, now=now)
     if thread.run is not None and not isinstance(thread.stage, Done | Idle):
-        waits = isinstance(judge(thread, batch, SchemaChecks.of(thread, now)), Hold)
+        waits = isinstance(judge(thread, batch, SchemaChecks(thread, now)), Hold)
         if waits and (reason := no_room_for_batch(thread, batch)) is not None:
             return refuse_decisions(thread, batch, reason, now=now)
         return Advance(thread.with_run(replace(thread.run, held=(*thread.run.held, batch))))
@@ -122,28 +122,29 @@ def _judge_from(thread: Thread, kept: int, *, now: int) -> Advance:
     moved = Advance(thread)
     while kept < len(held := moved.thread.current.held):
         batch = held[kept]
+        checks = SchemaChecks(moved.thread, now)
+        judgement = judge(moved.thread, batch, checks)
+        if checks.taken is not None:
+            moved = _with_run(moved, replace(moved.thread.current, schema_work=checks.taken))
+        if isinstance(judgement, Hold):
+            moved = replace(moved, thread=record_held(moved.thread, batch))
+            kept += 1
+            continue
         # The others stay in the state meanwhile: if this one ends the run, its end rejects them.
-        rest = replace(moved.thread.current, held=held[:kept] + held[kept + 1 :])
-        alone = replace(moved, thread=moved.thread.with_run(rest))
-        checks = SchemaChecks.of(alone.thread, now)
-        judgement = judge(alone.thread, batch, checks)
-        moved, alone = _after_checks(moved, checks), _after_checks(alone, checks)
+        alone = _with_run(moved, replace(moved.thread.current, held=held[:kept] + held[kept + 1 :]))
         match judgement:
             case Apply(decisions=decisions):
                 repeated = replace(alone, thread=_record_repeated(alone.thread, batch))
                 moved = repeated.then(_apply, decisions, now=now)
             case Refuse(reason=reason, decided=decided):
                 moved = alone.then(refuse_decisions, batch, reason, now=now, decided=decided)
-            case Hold():
-                moved = replace(moved, thread=record_held(moved.thread, batch))
-                kept += 1
             case _:
                 assert_never(judgement)
     return moved
 
 
-def _after_checks(moved: Advance, checks: SchemaChecks) -> Advance:
-    return replace(moved, thread=moved.thread.with_run(replace(moved.thread.current, schema_work=checks.taken)))
+def _with_run(moved: Advance, run: Run) -> Advance:
+    return replace(moved, thread=moved.thread.with_run(run))
 
 
 def judge(thread: Thread, batch: tuple[Decision, ...], checks: SchemaChecks) -> Judgement:

@@ -29,34 +29,26 @@ TOO_MUCH = (
 
 @dataclass
 class SchemaChecks:
-    """The checks of one batch."""
+    """The checks of one batch, in a workflow task that started at `now`."""
 
-    linear: bool
-    limit: int
-    taken: SchemaWork
-    """By all checks of the workflow task so far."""
+    thread: Thread
+    now: int
     work: int = 0
+    taken: SchemaWork | None = None
+    """What all checks of the workflow task have taken, once this batch has needed one."""
     were_skipped: bool = False
-
-    @classmethod
-    def of(cls, thread: Thread, now: int) -> "SchemaChecks":
-        """Those of the next batch, in a workflow task that started at this time."""
-        run = thread.current
-        return cls(
-            linear=run.revision >= revisions.LINEAR_PATTERNS,
-            limit=TASK_WORK if run.revision >= revisions.TASKS_ARE_BOUNDED else TASK_WORK_BEFORE,
-            taken=run.schema_work if run.schema_work.at == now else SchemaWork(at=now),
-        )
 
     def mismatch(self, value: JsonValue, schema: JsonValue) -> str | None:
         """Why the value does not match; None if it does, or if it was not checked."""
         if self.work > MAX_WORK:
             return TOO_LONG
-        if self.taken.work > self.limit:
+        run = self.thread.current
+        before = self.taken or (run.schema_work if run.schema_work.at == self.now else SchemaWork(at=self.now))
+        if before.work > (TASK_WORK if run.revision >= revisions.TASKS_ARE_BOUNDED else TASK_WORK_BEFORE):
             self.were_skipped = True
             return None
-        found, compiled = judged(value, schema, linear=self.linear), self.taken.patterns
+        found = judged(value, schema, linear=run.revision >= revisions.LINEAR_PATTERNS)
         self.work += found.work
-        again = sum(map(compiling_cost, found.patterns & compiled))
-        self.taken = SchemaWork(self.taken.at, self.taken.work + found.work - again, found.patterns | compiled)
+        again = sum(map(compiling_cost, found.patterns & before.patterns))
+        self.taken = SchemaWork(self.now, before.work + found.work - again, found.patterns | before.patterns)
         return found.problem

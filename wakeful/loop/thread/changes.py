@@ -11,14 +11,20 @@ from wakeful.contract import ids
 from wakeful.contract.base import replace
 from wakeful.contract.events import MessageEdited, MessagesWithdrawn, RulesRevoked
 from wakeful.contract.names import SIGNAL_EDIT, SIGNAL_REVOKE, SIGNAL_WITHDRAW
-from wakeful.contract.outcomes import OutcomeStatus, remembered_id
+from wakeful.contract.outcomes import OutcomeStatus
 from wakeful.contract.permissions import Rule
 from wakeful.loop.machine.events import refuse
 from wakeful.loop.machine.facts import ChangeFact, EditRequested, RevocationRequested, Submitted, WithdrawalRequested
 from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.thread import ending
-from wakeful.loop.thread.outcomes import count_repeated_changes, record_changes, record_messages, tenant_problem
+from wakeful.loop.thread.outcomes import (
+    count_repeated_changes,
+    message_status,
+    record_changes,
+    record_messages,
+    tenant_problem,
+)
 from wakeful.loop.thread.submissions import source_of
 from wakeful.loop.thread.waiting import no_room_for
 
@@ -60,25 +66,24 @@ def _with_outcomes(moved: Advance, request: ChangeFact, refusals: Mapping[str, s
     """Record what became of each subject: why it is refused, or None if the change is applied."""
     signal = {WithdrawalRequested: SIGNAL_WITHDRAW, EditRequested: SIGNAL_EDIT, RevocationRequested: SIGNAL_REVOKE}
     moved = replace(moved, thread=record_changes(moved.thread, request.request_id, refusals))
-    for reason in refusals.values():
-        moved = moved if reason is None else moved.then(refuse, signal[type(request)], reason, now=now)
-    return moved
+    return moved.then(refuse, signal[type(request)], *filter(None, refusals.values()), now=now)
 
 
 def _withdraw(thread: Thread, request: WithdrawalRequested, message_ids: Sequence[str], *, now: int) -> Advance:
     waiting = {later.message.id: later for later in _changeable(thread)}
-    withdrawn = [waiting[id] for id in message_ids if id in waiting]
+    withdrawn = [waiting[named] for named in message_ids if named in waiting]
+    refusals = dict[str, str | None]()
+    for named in message_ids:
+        status = message_status(thread, named)
+        is_applied = named in waiting or status is OutcomeStatus.WITHDRAWN
+        refusals[named] = None if is_applied else _why_not(named, status)
     moved = Advance(thread)
     if withdrawn:
-        left = _mapping(thread, lambda later: None if later in withdrawn else later)
+        gone = set(map(id, withdrawn))
+        left = _mapping(thread, lambda later: None if id(later) in gone else later)
         event = MessagesWithdrawn(message_ids=tuple(later.message.id for later in withdrawn))
         moved = Advance(record_messages(left, withdrawn, OutcomeStatus.WITHDRAWN), events=(event,))
         moved = moved.then(ending.list_unread) if isinstance(thread.stage, Done) else moved
-    statuses, refusals = _statuses(thread), dict[str, str | None]()
-    for id in message_ids:
-        status = statuses.get(remembered_id(id))
-        is_applied = id in waiting or status is OutcomeStatus.WITHDRAWN
-        refusals[id] = None if is_applied else _why_not(id, status)
     return _with_outcomes(moved, request, refusals, now=now)
 
 
@@ -86,7 +91,7 @@ def _edit(thread: Thread, request: EditRequested, *, now: int) -> Advance:
     [id] = _subjects(request)
     before = next((later for later in _changeable(thread) if later.message.id == id), None)
     if before is None:
-        reason = _why_not(id, _statuses(thread).get(remembered_id(id)))
+        reason = _why_not(id, message_status(thread, id))
         return _with_outcomes(Advance(thread), request, {id: reason}, now=now)
     message = request.message.as_message(id)
     source = source_of(message, ids.FromSubmit(thread.counters.submissions, 0))
@@ -111,11 +116,6 @@ def _mapping(thread: Thread, change: Callable[[Submitted], Submitted | None]) ->
         queued=tuple(later for later in queued if later is not None),
         steering=tuple(later for later in steering if later is not None),
     )
-
-
-def _statuses(thread: Thread) -> Mapping[str, OutcomeStatus]:
-    """What became of messages, by their ids as they are remembered."""
-    return {outcome.id: outcome.status for outcome in thread.outcomes if outcome.is_message}
 
 
 def _why_not(message_id: str, status: OutcomeStatus | None) -> str:
