@@ -1,5 +1,6 @@
 """Which of several rules applies (B-800, B-802, B-803)."""
 
+import time
 from random import Random
 
 import pytest
@@ -11,6 +12,7 @@ from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.runs import RunIdentity
 from wakeful.permissions.parsing import parse_pattern
 from wakeful.permissions.rules import (
+    MAX_RUN_RULES_COST,
     Ruling,
     evaluate,
     hidden_tools,
@@ -185,6 +187,44 @@ def test_all_malformed_rules_are_reported() -> None:
     assert judge(policy(deny="t()"), (), "t", None).denial_of("t") == (
         f"Tool 't' denied: its permission rules could not be evaluated: {problem}"
     )
+
+
+def heavy(count: int) -> list[Rule]:
+    return [Rule(tool=rf't(p =~ "\\w{{190}}{number}")', behavior=DENY) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [(heavy(200), 3), (heavy(1) * 2 + [*rules(deny=" ".join(f"t{n}" for n in range(300)))], 16), (heavy(1), None)],
+)
+def test_rules_that_are_too_large_together_are_refused_before_many_are_compiled(
+    given: list[Rule], first: int | None
+) -> None:
+    began = time.thread_time()
+    problems = rule_problems(given)
+    assert time.thread_time() - began < 1  # two hundred take ten
+    if first is None:
+        assert problems == []
+    else:
+        (problem,) = problems
+        assert f"the {len(given)} permission rules are too large together, from number {first} on" in problem
+
+
+def test_five_hundred_usual_rules_are_not_too_large_and_a_run_may_have_three_times_as_many() -> None:
+    usual = [Rule(tool=rf't{n}(command =~ "^git (status|log) -n [0-9]+")', behavior=DENY) for n in range(200)]
+    assert rule_problems([*usual, *rules(ask=" ".join(f"t{n}*(*)" for n in range(100)))]) == []
+    assert rule_problems([*rules(deny="t") * 500]) == []
+    assert rule_problems([*rules(deny="t") * 501]) != []
+    assert rule_problems([*rules(deny="t") * 1_500], most=MAX_RUN_RULES_COST) == []
+
+
+def test_the_rules_of_a_run_stay_compiled_together() -> None:
+    own, requested = heavy(2), [Rule(tool=rf"/^\w{{100}}{n}/", behavior=DENY) for n in range(6)]
+    judge(None, [*own, *requested], "t", {"p": "x"})
+    began = time.thread_time()
+    for _ in range(20):
+        assert judge(None, [*own, *requested], "t", {"p": "x"}).behavior is ALLOW
+    assert time.thread_time() - began < 0.2
 
 
 tools = st.sampled_from(["t", "u", "t(a*)", "t(b)", 't(x = "a")', 't(x != "a")', "*", "?", "/t|u/", "[!t]", "*(a)"])

@@ -7,7 +7,9 @@ measured, because the workflow decides by them.
 """
 
 import re
+from collections import OrderedDict
 from functools import lru_cache
+from threading import Lock
 from typing import NamedTuple
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
@@ -22,10 +24,11 @@ UNICODE_CLASS = 50
 COMPILING = 200
 """How much one unit of weight takes, compared with one position at one byte of text (35 ns at worst)."""
 
-CACHED_WEIGHT = 500
-CACHED = 256
-"""Patterns that stay compiled, half a megabyte each at most; of heavier ones, up to ten megabytes, a few stay."""
-CACHED_HEAVY = 8
+CACHED_WEIGHT = 150_000
+"""Of the patterns that stay compiled, together; one unit takes a kilobyte at most."""
+
+_EACH_CACHED = 20
+"""The weight of any pattern beside that of its text."""
 
 
 class LacksPattern(ValueError):
@@ -80,7 +83,7 @@ def _compiled(pattern: str) -> SchemaValidator:
             f"{_shown(pattern)} is too large: repetitions with counts multiply; use smaller counts, * or +, or check "
             "the length apart from the pattern"
         )
-    return _cached(pattern) if measured.weight <= CACHED_WEIGHT else _cached_heavy(pattern)
+    return _cached.get(pattern) or _cached.put(pattern, measured.weight + _EACH_CACHED, _compile(pattern))
 
 
 def _compile(pattern: str) -> SchemaValidator:
@@ -96,8 +99,33 @@ def _shown(pattern: str) -> str:
     return repr(pattern if len(pattern) <= 200 else pattern[:199] + "…")
 
 
-_cached = lru_cache(maxsize=CACHED)(_compile)
-_cached_heavy = lru_cache(maxsize=CACHED_HEAVY)(_compile)
+class _Cache:
+    """Compiled patterns, those that were used last. Workflows run in threads of their own, activities in another."""
+
+    def __init__(self) -> None:
+        self._compiled: OrderedDict[str, tuple[SchemaValidator, int]] = OrderedDict()
+        self._weight = 0
+        self._lock = Lock()
+
+    def get(self, pattern: str) -> SchemaValidator | None:
+        with self._lock:
+            if (found := self._compiled.get(pattern)) is None:
+                return None
+            self._compiled.move_to_end(pattern)
+            return found[0]
+
+    def put(self, pattern: str, weight: int, compiled: SchemaValidator) -> SchemaValidator:
+        with self._lock:
+            if pattern not in self._compiled:
+                self._compiled[pattern] = compiled, weight
+                self._weight += weight
+            while self._weight > CACHED_WEIGHT:
+                _, (_, oldest) = self._compiled.popitem(last=False)
+                self._weight -= oldest
+        return compiled
+
+
+_cached = _Cache()
 
 
 @lru_cache(maxsize=1024)

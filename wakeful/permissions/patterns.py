@@ -155,6 +155,18 @@ class ToolPattern:
         return self.arguments is None and self.tool.covers(other.tool)
 
     @property
+    def compiling_cost(self) -> int:
+        """What compiling its globs and regular expressions takes."""
+        match self.arguments:
+            case None:
+                texts: list[object] = [self.tool]
+            case TextMatcher() as text:
+                texts = [self.tool, text]
+            case conditions:
+                texts = [self.tool, *(condition.test for condition in conditions)]
+        return sum(text.compiling_cost for text in texts if isinstance(text, TextMatcher))
+
+    @property
     def specificity(self) -> Specificity:
         match self.arguments:
             case None:

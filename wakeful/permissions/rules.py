@@ -1,10 +1,12 @@
 """Which permission rule applies to a call: one that denies wins, then one that allows, then one that asks."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from wakeful.contract.limits import cut
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolDescriptor
@@ -12,6 +14,16 @@ from wakeful.permissions.messages import parse_message, rendered
 from wakeful.permissions.parsing import parse_pattern
 from wakeful.permissions.patterns import ToolPattern
 from wakeful.permissions.text_matcher import PatternError
+
+RULE_COST = 8_000
+"""What a rule takes beside compiling its globs and regular expressions, in the unit of `linear_regex.cost`."""
+
+MAX_RULES_COST = 500 * RULE_COST
+"""Of the rules of an agent or of a request: five hundred of them, or one whose regular expression is as large as it may
+be, and half of another. They are compiled in 0.1 s."""
+
+MAX_RUN_RULES_COST = 3 * MAX_RULES_COST
+"""Of all rules of a run: those of its agent, of its request, and of its ancestors and agents that handed it off."""
 
 _ALLOW_ALL = PermissionPolicy(default_behavior=Behavior.ALLOW)
 _ORDER = (Behavior.DENY, Behavior.ALLOW, Behavior.ASK)
@@ -177,8 +189,25 @@ def hidden_tools(
     return frozenset(name for name in denied if name is not None)
 
 
-def rule_problems(rules: Sequence[Rule]) -> list[str]:
-    """What is wrong with the rules: all malformed patterns and messages."""
+def size_problem(rules: Sequence[Rule], *, most: int = MAX_RULES_COST) -> str | None:
+    """Why the rules are too large together, as every call is judged by all of them; None if they are not."""
+    taken = 0
+    for number, rule in enumerate(rules, start=1):
+        taken += RULE_COST
+        with suppress(PatternError):
+            taken += parse_pattern(rule.tool).compiling_cost
+        if taken > most:
+            return (
+                f"the {len(rules):,} permission rules are too large together, from number {number:,} on, "
+                f"{cut(rule.tool, 200)!r}: write fewer rules, and regular expressions with smaller counts"
+            )
+    return None
+
+
+def rule_problems(rules: Sequence[Rule], *, most: int = MAX_RULES_COST) -> list[str]:
+    """What is wrong with the rules: that they are too large together, or all malformed patterns and messages."""
+    if (problem := size_problem(rules, most=most)) is not None:
+        return [problem]
     problems = []
     for rule in rules:
         try:

@@ -13,7 +13,7 @@ from functools import cached_property
 from pydantic import JsonValue
 
 from wakeful.contract.errors import CallerError
-from wakeful.contract.linear_regex import LacksPattern, check_pattern, cost, is_match
+from wakeful.contract.linear_regex import LacksPattern, check_pattern, compiling_cost, cost, is_match
 
 TEXT_LIMIT = 100_000
 """The longest text that is searched, in characters; whether a longer one matches is not known."""
@@ -56,6 +56,11 @@ class TextMatcher:
         if len(value) > TEXT_LIMIT or cost(self._expression, value) > MAX_COST:
             return None
         return is_match(self._expression, value)
+
+    @property
+    def compiling_cost(self) -> int:
+        """What compiling it takes, in the unit of `linear_regex.cost`."""
+        return 0 if self.kind is Kind.EXACT else compiling_cost(self._expression)
 
     def covers(self, other: "TextMatcher") -> bool:
         """Whether it matches every text that `other` matches; False if the two do not show that it does."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.loop.driving import (
+    REQUEST,
     THREAD,
     Driver,
     asks,
@@ -22,9 +23,17 @@ from tests.loop.driving import (
     resume,
 )
 from wakeful.contract.agents import ToolMode
+from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import OnBusy
+from wakeful.contract.subagents import SubagentContext
 from wakeful.loop.calls.batch import RunningCall
-from wakeful.loop.machine.facts import DecisionsReceived, Fact, MessagesSubmitted, WithdrawalRequested
+from wakeful.loop.machine.facts import (
+    DecisionsReceived,
+    Fact,
+    MessagesSubmitted,
+    RevocationRequested,
+    WithdrawalRequested,
+)
 from wakeful.loop.thread.waiting import WAITING_COUNT
 
 MANY = 1_000
@@ -98,6 +107,24 @@ def test_a_held_decision_takes_little_work_each_time_that_another_call_changes()
     driver.model(asks(*(call(f"c{number}") for number in range(CALLS))))
     driver.feed(*(DecisionsReceived((resume("c255", "yes", id=f"d{number}"),)) for number in range(WAITING_COUNT)))
     assert _calls(lambda: driver.tool("c0", ok("done"))) < 80 * WAITING_COUNT
+
+
+RULES = tuple(Rule(tool=f"t{number}(*x*)", behavior=Behavior.DENY) for number in range(200))
+
+
+def test_the_rules_of_a_sub_agent_are_not_compared_with_those_of_its_parent_for_each_call() -> None:
+    context = SubagentContext(path=("parent",), work_id="w1")
+    request = REQUEST.model_copy(update={"permissions": RULES, "parent_thread_id": "parent", "subagent": context})
+    driver = Driver(make_agent(ToolMode.PARALLEL), request=request)
+    assert _calls(lambda: driver.model(asks(*(call(f"c{number}") for number in range(50))))) < 50 * 10 * len(RULES)
+    assert driver.tool_commands("c49")[0].permissions == RULES
+
+
+def test_a_revocation_does_not_read_all_rules_for_each_that_it_names() -> None:
+    driver = Driver(request=THREAD.model_copy(update={"permissions": RULES}))
+    named = tuple(f"x{number}" for number in range(100))
+    revoked = [RevocationRequested(named, request_id=f"r{number}") for number in range(20)]
+    assert _calls(lambda: driver.feed(*revoked)) < 20 * 100 * 100
 
 
 def test_the_arguments_of_a_call_are_read_once_for_all_decisions_about_it() -> None:

@@ -6,6 +6,7 @@ that the next run cannot inherit anything by accident.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Annotated, Concatenate, ParamSpec, assert_never
 
 from pydantic import Field, JsonValue
@@ -13,7 +14,7 @@ from pydantic import Field, JsonValue
 from wakeful.context.messages import ContextMessages
 from wakeful.contract import ids
 from wakeful.contract.agents import ResolvedAgent
-from wakeful.contract.base import json_bytes, replace
+from wakeful.contract.base import Identical, json_bytes, replace
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.carryover import AgentRules, Counters
 from wakeful.contract.context import AgentContext, Compaction
@@ -486,7 +487,7 @@ class Thread:
         """The run's rules that are not its ancestors'."""
         run = self.run
         given = run.permissions if run else self.inherited_permissions
-        return tuple(rule for rule in given if rule not in self.authority)
+        return _others(Identical(given), Identical(self.authority)) if self.authority else given
 
     @property
     def questions(self) -> tuple[tuple[Rule, ...], ...]:
@@ -625,6 +626,13 @@ class Thread:
 
     def counting(self, counters: Counters) -> "Thread":
         return replace(self, counters=counters)
+
+
+@lru_cache(maxsize=64)
+def _others(rules: Identical[tuple[Rule, ...]], known: Identical[tuple[Rule, ...]]) -> tuple[Rule, ...]:
+    """Those of the rules that are not among the known ones: found once, and not for each call of a step."""
+    excluded = frozenset(known.value)
+    return tuple(rule for rule in rules.value if rule not in excluded)
 
 
 @dataclass(frozen=True)

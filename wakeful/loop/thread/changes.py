@@ -137,7 +137,12 @@ def _revoke(thread: Thread, request: RevocationRequested, tools: Sequence[str], 
     revoked = tuple(rule for rule in thread.permissions if rule.tool in tools)
     moved = Advance(_without(thread, revoked), events=(RulesRevoked(rules=revoked),) if revoked else ())
     known = {rule.tool for rule in revoked}
-    refusals = {tool: None if tool in known else _why_no_rule(thread, tool) for tool in tools}
+    of_run = {rule.tool for rule in thread.own_rules}
+    of_ancestors = {rule.tool for rule in (thread.run.authority if thread.run else thread.authority)}
+    refusals = {
+        tool: None if tool in known else _why_no_rule(tool, of_run=tool in of_run, of_ancestors=tool in of_ancestors)
+        for tool in tools
+    }
     return _with_outcomes(moved, request, refusals, now=now)
 
 
@@ -153,9 +158,9 @@ def _without(thread: Thread, revoked: tuple[Rule, ...]) -> Thread:
     return thread.with_run(replace(run, before=replace(run.before, permissions=left(run.before.permissions))))
 
 
-def _why_no_rule(thread: Thread, tool: str) -> str:
-    if any(rule.tool == tool for rule in thread.own_rules):
+def _why_no_rule(tool: str, *, of_run: bool, of_ancestors: bool) -> str:
+    if of_run:
         return f"the rule for {tool!r} is of the run, and ends with it"
-    if any(rule.tool == tool for rule in (thread.run.authority if thread.run else thread.authority)):
+    if of_ancestors:
         return f"the rule for {tool!r} is an ancestor's, and holds in every run of this thread"
     return f"the thread has no rule for {tool!r}; an agent's own rules are changed where the agent is defined"
