@@ -7,9 +7,7 @@ measured, because the workflow decides by them.
 """
 
 import re
-from collections import OrderedDict
 from functools import lru_cache
-from threading import Lock
 from typing import NamedTuple
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
@@ -25,7 +23,7 @@ COMPILING = 200
 """How much one unit of weight takes, compared with one position at one byte of text (35 ns at worst)."""
 
 CACHED_WEIGHT = 150_000
-"""Of the patterns that stay compiled, together; one unit takes a kilobyte at most."""
+"""Of the patterns that stay compiled, together, at most, and half of it at least; a unit takes about a kilobyte."""
 
 _EACH_CACHED = 20
 """The weight of any pattern beside that of its text."""
@@ -83,7 +81,7 @@ def _compiled(pattern: str) -> SchemaValidator:
             f"{_shown(pattern)} is too large: repetitions with counts multiply; use smaller counts, * or +, or check "
             "the length apart from the pattern"
         )
-    return _cached.get(pattern) or _cached.put(pattern, measured.weight + _EACH_CACHED, _compile(pattern))
+    return _cached.get(pattern) or _cached.put(pattern, _compile(pattern), measured.weight + _EACH_CACHED)
 
 
 def _compile(pattern: str) -> SchemaValidator:
@@ -100,35 +98,35 @@ def _shown(pattern: str) -> str:
 
 
 class _Cache:
-    """Compiled patterns, those that were used last. Workflows run in threads of their own, activities in another."""
+    """Compiled patterns: those that were used last, in two generations.
+
+    Workflows run in several threads, and the loop may have no lock: each change is one that Python makes as a whole.
+    """
 
     def __init__(self) -> None:
-        self._compiled: OrderedDict[str, tuple[SchemaValidator, int]] = OrderedDict()
+        self._newest: dict[str, tuple[SchemaValidator, int]] = {}
+        self._older: dict[str, tuple[SchemaValidator, int]] = {}
         self._weight = 0
-        self._lock = Lock()
 
     def get(self, pattern: str) -> SchemaValidator | None:
-        with self._lock:
-            if (found := self._compiled.get(pattern)) is None:
+        if (found := self._newest.get(pattern)) is None:
+            if (found := self._older.get(pattern)) is None:
                 return None
-            self._compiled.move_to_end(pattern)
-            return found[0]
+            self.put(pattern, *found)
+        return found[0]
 
-    def put(self, pattern: str, weight: int, compiled: SchemaValidator) -> SchemaValidator:
-        with self._lock:
-            if pattern not in self._compiled:
-                self._compiled[pattern] = compiled, weight
-                self._weight += weight
-            while self._weight > CACHED_WEIGHT:
-                _, (_, oldest) = self._compiled.popitem(last=False)
-                self._weight -= oldest
+    def put(self, pattern: str, compiled: SchemaValidator, weight: int) -> SchemaValidator:
+        if self._weight + weight > CACHED_WEIGHT // 2:
+            self._older, self._newest, self._weight = self._newest, {}, 0
+        self._newest[pattern] = compiled, weight
+        self._weight += weight
         return compiled
 
 
 _cached = _Cache()
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def size(pattern: str) -> _Size:
     """An upper bound of the pattern's size, from its text alone.
 

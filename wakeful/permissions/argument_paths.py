@@ -179,7 +179,7 @@ def _expanded(schemas: Iterable[JsonValue], root: JsonValue) -> Iterator[Mapping
     Raises:
         _Open: one of them allows any value.
     """
-    left, seen = list(schemas), set()
+    left, seen = list(schemas), set[int]()
     while left:
         schema = left.pop()
         if schema is False or id(schema) in seen:
