@@ -218,6 +218,44 @@ def test_five_hundred_usual_rules_are_not_too_large_and_a_run_may_have_three_tim
     assert rule_problems([*rules(deny="t") * 1_500], most=MAX_RUN_RULES_COST) == []
 
 
+LONG = "ab" * 20_000
+MANY: list[JsonValue] = [{"n": "a"} for _ in range(5_000)]
+MEMBERS = ", ".join(f'"{number}"' for number in range(999))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "few", "many"),
+    [
+        ('t(text =~ "[ab]*a[ab]{{60}}!{}")', 3, 60),
+        ('t(many[*].n = "b{}")', 100, 400),
+        ('t(many[*].n in ["b{}", ' + MEMBERS + "])", 10, 100),
+        ("t(*!{}?)", 3, 300),
+    ],
+    ids=["searched", "found", "listed", "primary"],
+)
+def test_what_the_rules_of_a_call_search_together_is_limited_and_the_rest_is_not_known(
+    pattern: str, few: int, many: int
+) -> None:
+    arguments: JsonValue = {"text": LONG, "many": MANY}
+    denying = [Rule(tool=pattern.format(number), behavior=DENY) for number in range(many)]
+    allowing = PermissionPolicy(rules=tuple(rule.model_copy(update={"behavior": ALLOW}) for rule in denying))
+    assert judge(None, denying[:few], "t", arguments).behavior is ALLOW
+    assert judge(None, denying, "t", arguments).behavior is DENY
+    assert judge(allowing, (), "t", arguments).behavior is ASK
+
+
+def test_a_value_that_many_rules_read_is_written_as_text_once() -> None:
+    reading = [Rule(tool=f't(many = "{number}")', behavior=DENY) for number in range(500)]
+    began = time.thread_time()
+    assert judge(None, reading, "t", {"many": MANY * 4}).behavior is ALLOW
+    assert time.thread_time() - began < 1  # more than four, if each rule writes it
+
+
+def test_hundreds_of_globs_of_stars_are_compared_with_a_long_text() -> None:
+    globs = [Rule(tool=f"t(git {number} *)", behavior=DENY) for number in range(400)]
+    assert judge(None, globs, "t", {"command": "x" * TEXT_LIMIT}).behavior is ALLOW
+
+
 def test_the_rules_of_a_run_stay_compiled_together() -> None:
     own, requested = heavy(2), [Rule(tool=rf"/^\w{{100}}{n}/", behavior=DENY) for n in range(6)]
     judge(None, [*own, *requested], "t", {"p": "x"})

@@ -27,7 +27,7 @@ from wakeful.contract.tools import FrontendTool
 from wakeful.loop.calls.decisions import Apply, Hold, Refuse, judge
 from wakeful.loop.calls.schema_checks import TOO_MUCH, SchemaChecks
 from wakeful.loop.machine.revisions import TASKS_ARE_BOUNDED
-from wakeful.loop.machine.state import Advance, SchemaWork
+from wakeful.loop.machine.state import Advance, TaskWork
 
 CITY: dict[str, JsonValue] = {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}
 TYPED = AGENT.model_copy(update={"tools": (LOOK.model_copy(update={"parameters": CITY}),)})
@@ -126,7 +126,7 @@ def test_the_schema_checks_of_a_workflow_task_are_limited_together(revision: int
     driver.tool("c1", pending_with(make_ticket("s1", asks_for=COSTLY)))
     reasons = at_once(driver, *((resume("c1", f"v{number}"),) for number in range(400)))
     assert [reason == TOO_MUCH for reason in reasons] == [False] * checked + [True] * (400 - checked)
-    assert after_continue_as_new(driver.thread).current.schema_work == SchemaWork()
+    assert after_continue_as_new(driver.thread).current.task_work == TaskWork()
     assert at_once(driver, (resume("c1"),))[0].startswith("call 'c1': the result does not match")
 
 

@@ -125,7 +125,7 @@ def _judge_from(thread: Thread, kept: int, *, now: int) -> Advance:
         checks = SchemaChecks(moved.thread, now)
         judgement = judge(moved.thread, batch, checks)
         if checks.taken is not None:
-            moved = _with_run(moved, replace(moved.thread.current, schema_work=checks.taken))
+            moved = _with_run(moved, replace(moved.thread.current, task_work=checks.taken))
         if isinstance(judgement, Hold):
             moved = replace(moved, thread=record_held(moved.thread, batch))
             kept += 1

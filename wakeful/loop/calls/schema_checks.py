@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from wakeful.contract.base import replace
 from wakeful.contract.linear_regex import compiling_cost
 from wakeful.contract.schema_patterns import MAX_WORK
 from wakeful.contract.schemas import TOO_LONG, judged
 from wakeful.loop.machine import revisions
-from wakeful.loop.machine.state import SchemaWork, Thread
+from wakeful.loop.machine.state import TaskWork, Thread
 
 TASK_WORK = 2 * MAX_WORK
 """What the checks of one workflow task may take before its next decisions are refused, in the unit of a check: a form
@@ -34,7 +35,7 @@ class SchemaChecks:
     thread: Thread
     now: int
     work: int = 0
-    taken: SchemaWork | None = None
+    taken: TaskWork | None = None
     """What all checks of the workflow task have taken, once this batch has needed one."""
     were_skipped: bool = False
 
@@ -43,12 +44,13 @@ class SchemaChecks:
         if self.work > MAX_WORK:
             return TOO_LONG
         run = self.thread.current
-        before = self.taken or (run.schema_work if run.schema_work.at == self.now else SchemaWork(at=self.now))
-        if before.work > (TASK_WORK if run.revision >= revisions.TASKS_ARE_BOUNDED else TASK_WORK_BEFORE):
+        before = self.taken or run.task_work_at(self.now)
+        if before.schemas > (TASK_WORK if run.revision >= revisions.TASKS_ARE_BOUNDED else TASK_WORK_BEFORE):
             self.were_skipped = True
             return None
         found = judged(value, schema, linear=run.revision >= revisions.LINEAR_PATTERNS)
         self.work += found.work
         again = sum(map(compiling_cost, found.patterns & before.patterns))
-        self.taken = SchemaWork(self.now, before.work + found.work - again, found.patterns | before.patterns)
+        schemas = before.schemas + found.work - again
+        self.taken = replace(before, schemas=schemas, patterns=found.patterns | before.patterns)
         return found.problem

@@ -50,5 +50,5 @@ ENDED_TAKE_NO_MAIL = 3
 """A sub-agent that has reported its end returns mail. Before, it was woken for it, outside of its tree."""
 
 TASKS_ARE_BOUNDED = 4
-"""The schema checks of the decisions of one workflow task are limited together. Before, each batch had a limit of its
-own, and for runs from before, what no workflow task could have completed is limited."""
+"""The checks of one workflow task are limited together: of decisions by schemas, and of calls by permission rules.
+Before, each had a limit of its own, and for runs from before, what no workflow task could have completed is limited."""

@@ -244,13 +244,14 @@ class Ledger:
 
 
 @dataclass(frozen=True)
-class SchemaWork:
-    """What the schema checks of one workflow task have taken. All its facts have the time at which it started."""
+class TaskWork:
+    """What checks of one workflow task have taken. All its facts have the time at which it started."""
 
     at: int = 0
-    work: int = 0
+    schemas: int = 0
     patterns: frozenset[str] = frozenset()
-    """Those that have been compiled, once for all checks."""
+    """Those of schemas that have been compiled, once for all checks."""
+    rules: int = 0
 
 
 @dataclass(frozen=True)
@@ -299,8 +300,8 @@ class Run:
     output: JsonValue = None
     held: tuple[tuple[Decision, ...], ...] = ()
     """Batches of decisions whose calls have not suspended yet."""
-    schema_work: Annotated[SchemaWork, Field(exclude=True)] = field(default=SchemaWork(), compare=False)
-    """Of the newest workflow task that checked decisions. No snapshot has it: the next execution has other tasks."""
+    task_work: Annotated[TaskWork, Field(exclude=True)] = field(default=TaskWork(), compare=False)
+    """Of the newest workflow task that checked something. No snapshot has it: the next execution has other tasks."""
     read_mail: tuple[str, ...] = ()
     """Ids of the mail that the run has read."""
     requested_end: Termination | None = None
@@ -317,6 +318,10 @@ class Run:
     """Which descendants were cancelled with the run."""
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     """Of the message that began it; its user is in the thread's identity."""
+
+    def task_work_at(self, now: int) -> TaskWork:
+        """What checks have taken of the workflow task that started at this time."""
+        return self.task_work if self.task_work.at == now else TaskWork(at=now)
 
     @property
     def agent(self) -> ResolvedAgent:
