@@ -6,6 +6,7 @@ import time
 import pytest
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
+from wakeful.contract import linear_regex
 from wakeful.contract.linear_regex import (
     MAX_POSITIONS,
     MAX_WEIGHT,
@@ -60,6 +61,17 @@ def test_what_the_engine_lacks_is_refused(pattern: str) -> None:
     with pytest.raises(LacksPattern, match="is not a regular expression"):
         is_match(pattern, "a")
     assert compiling_cost(pattern) > 0
+
+
+def test_patterns_stay_compiled_while_they_are_not_too_large_together() -> None:
+    first, *others = [rf"\w{{190}}{number}" for number in range(20)]
+    compiled = linear_regex._compiled(first)
+    for pattern in others[:10]:
+        linear_regex._compiled(pattern)
+    assert linear_regex._compiled(first) is compiled
+    for pattern in (*others, *others):
+        linear_regex._compiled(pattern)
+    assert linear_regex._compiled(first) is not compiled
 
 
 def test_a_lone_surrogate_in_the_text_is_searched_as_a_replacement() -> None:

@@ -13,7 +13,7 @@ import random
 import resource
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -25,15 +25,16 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.common import RawValue
 from temporalio.service import RPCError
 
-from tests.support.activations import ActivationMeter
+from tests.support.activations import Activation, ActivationMeter
 from tests.support.waiting import until
-from wakeful import Agent, Plugin, Registry, RunStatus, StateKey, ToolContext, ToolMode, tool
+from wakeful import Agent, Plugin, Registry, Rule, RunStatus, StateKey, ToolContext, ToolMode, tool
 from wakeful.client.client import Client
 from wakeful.contract.errors import WakefulError
 from wakeful.contract.inference import ModelRequest, ModelResponse, StopReason
 from wakeful.contract.messages import Role, ToolCall
 from wakeful.contract.requests import CHANGES
 from wakeful.contract.tools import FrontendTool
+from wakeful.testing import ScriptedModel, call, say
 from wakeful.worker import WorkerSettings, running_worker
 
 SECONDS = int(os.environ.get("WAKEFUL_FUZZ_SECONDS", "60"))
@@ -138,13 +139,28 @@ def registry() -> Registry:
 async def disturb(client: Client, thread: str, chance: random.Random, sent: Counter[str]) -> None:
     """Send one thing, as any client could."""
     handle = client.handle(thread)
-    kinds = ("submit", "submit", "decide", "decide", "raw", "cancel", "steer", "many", "burst", "answer", "unknown")
+    kinds = (
+        "submit",
+        "submit",
+        "rules",
+        "decide",
+        "decide",
+        "raw",
+        "cancel",
+        "steer",
+        "many",
+        "burst",
+        "answer",
+        "unknown",
+    )
     kind = chance.choice(kinds)
     sent[kind] += 1
     match kind:
         case "submit" | "steer":
             on_busy = "steer" if kind == "steer" else chance.choice(("enqueue", "interrupt", "rollback", "reject"))
             await handle.signal("submit", {"input": text(chance, most=1_900_000), "on_busy": on_busy})
+        case "rules":
+            await handle.signal("submit", {"input": "and by these rules?", "permissions": rules(chance)})
         case "many":
             said = [{"content": text(chance, most=2_000)} for _ in range(chance.choice((10, 500, 700)))]
             await handle.signal("submit", {"input": said})
@@ -193,18 +209,25 @@ def awkward(chance: random.Random) -> Any:
     )
 
 
-def schema(chance: random.Random) -> dict[str, Any]:
-    """A schema of a front end that wants to stop the worker."""
-    self_reference: dict[str, Any] = {"$ref": "#/$defs/a"}
-    return chance.choice(
-        (
-            {"pattern": chance.choice(PATTERNS)},
-            {"uniqueItems": True, "items": {"enum": [{"n": number} for number in range(500)]}},
-            {"$defs": {"a": {"anyOf": [self_reference, {"items": self_reference}]}}, **self_reference},
-            {"allOf": [{"pattern": f"(?:{letter}|.){{0,40}}!"} for letter in "abcdefgh"]},
-            {"additionalProperties": {"required": [f"n{number}" for number in range(5_000)]}},
-        )
-    )
+ITSELF: dict[str, Any] = {"$ref": "#/$defs/a"}
+SCHEMAS: tuple[dict[str, Any], ...] = (
+    *({"pattern": pattern} for pattern in PATTERNS),
+    {"uniqueItems": True, "items": {"enum": [{"n": number} for number in range(500)]}},
+    {"$defs": {"a": {"anyOf": [ITSELF, {"items": ITSELF}]}}, **ITSELF},
+    {"$defs": {"a": {"oneOf": [ITSELF, ITSELF]}}, **ITSELF},
+    {"allOf": [{"pattern": f"(?:{letter}|.){{0,40}}!"} for letter in "abcdefgh"]},
+    {"allOf": [{"pattern": f"^[^x]+{number}"} for number in range(1_000)]},
+    {"enum": ["x" * 50] * 2_500},
+    {"additionalProperties": {"required": [f"n{number}" for number in range(5_000)]}},
+)
+"""Of a front end that wants to stop the worker."""
+
+
+def rules(chance: random.Random) -> list[dict[str, str]]:
+    """Of a request that wants to stop the worker."""
+    kinds = ('echo(given =~ "\\w{{190}}{}")', '/^e/(given !~ "*{}?a")', "/^k[a-z]{{1,90}}{}/", "keep(*x{})")
+    pattern = chance.choice(kinds)
+    return [{"tool": pattern.format(number), "behavior": "ask"} for number in range(chance.choice((2, 400, 1_500)))]
 
 
 async def calm(client: Client, thread: str) -> int:
@@ -229,6 +252,15 @@ async def problems(temporal: TemporalClient, thread: str) -> list[str]:
         handle = temporal.get_workflow_handle(thread, run_id=execution.run_id)
         found += [f"{thread}: {failed}" async for event in handle.fetch_history_events() if (failed := _failed(event))]
     return found
+
+
+def too_long(meter: ActivationMeter) -> list[Activation]:
+    """The activations that took longer than they may."""
+    longest = sorted(meter.activations, reverse=True)[:8]
+    table = "\n".join(f"{it.seconds:8.3f} s {it.bytes:10,} bytes {it.jobs:5,} jobs" for it in longest)
+    print(f"{len(meter.activations):,} activations; the longest:\n{table}")
+    allowed = [MAX_SECONDS + MAX_SECONDS_PER_MEGABYTE * it.bytes / 1e6 for it in meter.activations]
+    return [it for it, bound in zip(meter.activations, allowed, strict=True) if it.seconds > bound]
 
 
 def _failed(event: HistoryEvent) -> str:
@@ -257,7 +289,7 @@ async def test_no_size_depth_number_or_unicode_leaves_a_run_stuck(temporal: Temp
     meter = ActivationMeter()
     async with running_worker(meter.client(temporal), registry(), WorkerSettings(task_queue=QUEUE)):
         for thread in threads:
-            screenshot = FrontendTool(id="screenshot", result_schema=schema(chance))
+            screenshot = FrontendTool(id="screenshot", result_schema=chance.choice(SCHEMAS))
             await client.start("a", "begin", thread_id=thread, mode="thread", frontend_tools=[screenshot])
         while time.monotonic() < ends:
             try:
@@ -274,10 +306,50 @@ async def test_no_size_depth_number_or_unicode_leaves_a_run_stuck(temporal: Temp
             assert (await client.transcript(thread))[-1].text == "pong"
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(f"\n{sum(sent.values()):,} inputs in {SECONDS} s, {memory / 2**20:,.0f} MB: {dict(sorted(sent.items()))}")
-    longest = sorted(meter.activations, reverse=True)[:8]
-    table = "\n".join(f"{it.seconds:8.3f} s {it.bytes:10,} bytes {it.jobs:5,} jobs" for it in longest)
-    print(f"{len(meter.activations):,} activations; the longest:\n{table}")
-    allowed = [MAX_SECONDS + MAX_SECONDS_PER_MEGABYTE * it.bytes / 1e6 for it in meter.activations]
-    assert [it for it, bound in zip(meter.activations, allowed, strict=True) if it.seconds > bound] == []
+    assert too_long(meter) == []
     assert [problem for thread in threads for problem in await problems(temporal, thread)] == []
     assert memory < MAX_MEMORY
+
+
+def hundred(number: int) -> list[str]:
+    return [f"{number}-{each}" for each in range(100)]
+
+
+WAITING: dict[str, tuple[str, Callable[[str, int], dict[str, Any]], int]] = {
+    "decisions": ("decide", lambda target, n: {"target": target, "action": "resume", "result": f"v{n}"}, 400),
+    "withdrawals": ("withdraw", lambda _, n: {"message_ids": hundred(n), "request_id": f"{n}"}, 150),
+    "revocations": ("revoke", lambda _, n: {"tools": hundred(n), "request_id": f"{n}"}, 150),
+}
+"""Small signals, and how many of each wait for a worker."""
+
+
+@pytest.mark.faults
+@pytest.mark.usefixtures("unlogged")
+@pytest.mark.parametrize("kind", WAITING)
+async def test_hundreds_of_small_signals_that_wait_for_a_worker_take_no_long_activation(
+    temporal: TemporalClient, kind: str
+) -> None:
+    signal, content, count = WAITING[kind]
+    model = ScriptedModel([call("screenshot").unchecked(), say("ok")], strict=False)
+    known = Registry(agents=[Agent(id="a", model="m")], models={"m": model})
+    settings, meter = WorkerSettings(task_queue=f"{QUEUE}-{kind}"), ActivationMeter()
+    client = Client(temporal, task_queue=settings.task_queue)
+    asking: dict[str, str] = {}
+    async with running_worker(meter.client(temporal), known, settings):
+        for asked in SCHEMAS:
+            shot = FrontendTool(id="screenshot", result_schema=asked)
+            thread = await client.start("a", "begin", frontend_tools=[shot], permissions=FEW_RULES)
+            view = await until(client, thread, lambda view: bool(view.pending))
+            asking[thread] = view.pending[0].pending.id
+    for thread, target in asking.items():
+        handle = client.handle(thread)
+        await asyncio.gather(*(handle.signal(signal, content(target, number)) for number in range(count)))
+    async with running_worker(meter.client(temporal), known, settings):
+        for thread in asking:
+            await client.cancel(thread)
+            await until(client, thread, lambda view: view.status is RunStatus.DONE)
+    assert too_long(meter) == []
+    assert [problem for thread in asking for problem in await problems(temporal, thread)] == []
+
+
+FEW_RULES = [Rule(tool=f"other{number}(*x*)", behavior="deny") for number in range(200)]

@@ -107,11 +107,28 @@ def test_a_glob_is_a_problem_if_no_tool_that_it_matches_has_the_path() -> None:
 def test_a_schema_of_many_references_is_followed_in_little_time() -> None:
     """Each definition refers to the next one a hundred times: a walk of every way would never end."""
     definitions: dict[str, JsonValue] = {
-        f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"} for _ in range(100)]} for n in range(100)
+        f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"} for _ in range(100)]} for n in range(9)
     }
-    schema: JsonValue = {"$defs": {**definitions, "d100": PERSON}, "$ref": "#/$defs/d0"}
+    schema: JsonValue = {"$defs": {**definitions, "d9": PERSON}, "$ref": "#/$defs/d0"}
     assert fit_problem('pay(name = "x")', {"pay": schema}) is None
     assert fit_problem('pay(zzz = "x")', {"pay": schema}) is not None
+
+
+def test_a_schema_with_very_many_parts_is_taken_to_allow_any_path() -> None:
+    schema: JsonValue = {"allOf": [{"type": "object", "properties": {f"n{n}": {}}} for n in range(2_000)]}
+    assert fit_problem('pay(zzz = "x")', {"pay": schema}) is None
+
+
+def test_a_problem_names_twenty_fields_and_is_never_as_long_as_the_schema_or_the_rule() -> None:
+    def of(count: int) -> str:
+        fields: JsonValue = {"properties": {f"n{n:02}": {} for n in range(count)}}
+        return fit_problem('pay(zzz = "x")', {"pay": fields}) or ""
+
+    named = ", ".join(f"n{n:02}" for n in range(20))
+    assert of(20).endswith(f"it has: {named}")
+    assert of(21).endswith(f"it has: {named}, …")
+    assert of(60_000).endswith(f"it has: {named}, …")
+    assert len(fit_problem(f'pay(zzz = "{"x" * 9_999}")', {"pay": {"properties": {}, "type": "object"}}) or "") < 1_001
 
 
 TYPED: dict[str, JsonValue] = {

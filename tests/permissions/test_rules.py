@@ -1,5 +1,6 @@
 """Which of several rules applies (B-800, B-802, B-803)."""
 
+import time
 from random import Random
 
 import pytest
@@ -11,6 +12,7 @@ from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.runs import RunIdentity
 from wakeful.permissions.parsing import parse_pattern
 from wakeful.permissions.rules import (
+    MAX_RUN_RULES_COST,
     Ruling,
     evaluate,
     hidden_tools,
@@ -185,6 +187,82 @@ def test_all_malformed_rules_are_reported() -> None:
     assert judge(policy(deny="t()"), (), "t", None).denial_of("t") == (
         f"Tool 't' denied: its permission rules could not be evaluated: {problem}"
     )
+
+
+def heavy(count: int) -> list[Rule]:
+    return [Rule(tool=rf't(p =~ "\\w{{190}}{number}")', behavior=DENY) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("given", "first"),
+    [(heavy(200), 3), (heavy(1) * 2 + [*rules(deny=" ".join(f"t{n}" for n in range(300)))], 16), (heavy(1), None)],
+)
+def test_rules_that_are_too_large_together_are_refused_before_many_are_compiled(
+    given: list[Rule], first: int | None
+) -> None:
+    began = time.thread_time()
+    problems = rule_problems(given)
+    assert time.thread_time() - began < 1  # two hundred take ten
+    if first is None:
+        assert problems == []
+    else:
+        (problem,) = problems
+        assert f"the {len(given)} permission rules are too large together, from number {first} on" in problem
+
+
+def test_five_hundred_usual_rules_are_not_too_large_and_a_run_may_have_three_times_as_many() -> None:
+    usual = [Rule(tool=rf't{n}(command =~ "^git (status|log) -n [0-9]+")', behavior=DENY) for n in range(200)]
+    assert rule_problems([*usual, *rules(ask=" ".join(f"t{n}*(*)" for n in range(100)))]) == []
+    assert rule_problems([*rules(deny="t") * 500]) == []
+    assert rule_problems([*rules(deny="t") * 501]) != []
+    assert rule_problems([*rules(deny="t") * 1_500], most=MAX_RUN_RULES_COST) == []
+
+
+LONG = "ab" * 20_000
+MANY: list[JsonValue] = [{"n": "a"} for _ in range(5_000)]
+MEMBERS = ", ".join(f'"{number}"' for number in range(999))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "few", "many"),
+    [
+        ('t(text =~ "[ab]*a[ab]{{60}}!{}")', 3, 60),
+        ('t(many[*].n = "b{}")', 100, 400),
+        ('t(many[*].n in ["b{}", ' + MEMBERS + "])", 10, 100),
+        ("t(*!{}?)", 3, 300),
+    ],
+    ids=["searched", "found", "listed", "primary"],
+)
+def test_what_the_rules_of_a_call_search_together_is_limited_and_the_rest_is_not_known(
+    pattern: str, few: int, many: int
+) -> None:
+    arguments: JsonValue = {"text": LONG, "many": MANY}
+    denying = [Rule(tool=pattern.format(number), behavior=DENY) for number in range(many)]
+    allowing = PermissionPolicy(rules=tuple(rule.model_copy(update={"behavior": ALLOW}) for rule in denying))
+    assert judge(None, denying[:few], "t", arguments).behavior is ALLOW
+    assert judge(None, denying, "t", arguments).behavior is DENY
+    assert judge(allowing, (), "t", arguments).behavior is ASK
+
+
+def test_a_value_that_many_rules_read_is_written_as_text_once() -> None:
+    reading = [Rule(tool=f't(many = "{number}")', behavior=DENY) for number in range(500)]
+    began = time.thread_time()
+    assert judge(None, reading, "t", {"many": MANY * 4}).behavior is ALLOW
+    assert time.thread_time() - began < 1  # more than four, if each rule writes it
+
+
+def test_hundreds_of_globs_of_stars_are_compared_with_a_long_text() -> None:
+    globs = [Rule(tool=f"t(git {number} *)", behavior=DENY) for number in range(400)]
+    assert judge(None, globs, "t", {"command": "x" * TEXT_LIMIT}).behavior is ALLOW
+
+
+def test_the_rules_of_a_run_stay_compiled_together() -> None:
+    own, requested = heavy(2), [Rule(tool=rf"/^\w{{100}}{n}/", behavior=DENY) for n in range(6)]
+    judge(None, [*own, *requested], "t", {"p": "x"})
+    began = time.thread_time()
+    for _ in range(20):
+        assert judge(None, [*own, *requested], "t", {"p": "x"}).behavior is ALLOW
+    assert time.thread_time() - began < 0.2
 
 
 tools = st.sampled_from(["t", "u", "t(a*)", "t(b)", 't(x = "a")', 't(x != "a")', "*", "?", "/t|u/", "[!t]", "*(a)"])

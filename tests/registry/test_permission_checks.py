@@ -50,6 +50,12 @@ def problems(*agents: Agent) -> tuple[str, ...]:
     return ()
 
 
+def test_rules_that_are_too_large_together_are_refused() -> None:
+    large = policy({rf'pay(amount =~ "\\w{{190}}{number}")': "deny" for number in range(200)})
+    (problem,) = problems(Agent(id="clerk", tools=[pay], permissions=large))
+    assert problem.startswith("agent 'clerk': the 200 permission rules are too large together, from number 3 on")
+
+
 @pytest.mark.parametrize("rule", ["payy", "Pay", "payy(*)", 'payy(amount = "5")', "payy*", "[!p]ay"])
 @pytest.mark.parametrize("behavior", ["ask", "allow", "deny"])
 def test_a_rule_with_a_misspelt_tool_is_refused(rule: str, behavior: BehaviorName) -> None:

@@ -138,6 +138,11 @@ async def test_the_text_of_an_error_in_an_activity_is_only_in_payloads_too(
         await encrypted.start_workflow("AgentRun", request, id=ruled, task_queue=thread_id)
         result = await client.result(ruled)
         history = await client.handle(ruled).fetch_history()
+
+        request["permissions"] = [{"tool": f"/\\w{{190}}{each}/", "behavior": "deny"} for each in range(200)]
+        await encrypted.start_workflow("AgentRun", request, id=f"{ruled}-often", task_queue=thread_id)
+        too_large = await client.result(f"{ruled}-often")
+    assert "the 200 permission rules are too large together" in too_large.status_reason
     assert f"permission rule 'pay({SECRET}'" in result.status_reason
     assert SECRET not in history.to_json()
 

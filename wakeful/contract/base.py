@@ -72,6 +72,19 @@ class Once(Generic[T, R]):
         del self._found[key], self._values[key]
 
 
+class Identical(Generic[T]):
+    """A value as a key of a cache, without reading all of it."""
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Identical) and other.value is self.value
+
+
 class Written(BaseModel):
     """Written by a person. Frozen; rejects unknown fields.
 

@@ -22,10 +22,11 @@ UNICODE_CLASS = 50
 COMPILING = 200
 """How much one unit of weight takes, compared with one position at one byte of text (35 ns at worst)."""
 
-CACHED_WEIGHT = 500
-CACHED = 256
-"""Patterns that stay compiled, half a megabyte each at most; of heavier ones, up to ten megabytes, a few stay."""
-CACHED_HEAVY = 8
+CACHED_WEIGHT = 150_000
+"""Of the patterns that stay compiled, together, at most, and half of it at least; a unit takes about a kilobyte."""
+
+_EACH_CACHED = 20
+"""The weight of any pattern beside that of its text."""
 
 
 class LacksPattern(ValueError):
@@ -80,7 +81,7 @@ def _compiled(pattern: str) -> SchemaValidator:
             f"{_shown(pattern)} is too large: repetitions with counts multiply; use smaller counts, * or +, or check "
             "the length apart from the pattern"
         )
-    return _cached(pattern) if measured.weight <= CACHED_WEIGHT else _cached_heavy(pattern)
+    return _cached.get(pattern) or _cached.put(pattern, _compile(pattern), measured.weight + _EACH_CACHED)
 
 
 def _compile(pattern: str) -> SchemaValidator:
@@ -96,11 +97,36 @@ def _shown(pattern: str) -> str:
     return repr(pattern if len(pattern) <= 200 else pattern[:199] + "…")
 
 
-_cached = lru_cache(maxsize=CACHED)(_compile)
-_cached_heavy = lru_cache(maxsize=CACHED_HEAVY)(_compile)
+class _Cache:
+    """Compiled patterns: those that were used last, in two generations.
+
+    Workflows run in several threads, and the loop may have no lock: each change is one that Python makes as a whole.
+    """
+
+    def __init__(self) -> None:
+        self._newest: dict[str, tuple[SchemaValidator, int]] = {}
+        self._older: dict[str, tuple[SchemaValidator, int]] = {}
+        self._weight = 0
+
+    def get(self, pattern: str) -> SchemaValidator | None:
+        if (found := self._newest.get(pattern)) is None:
+            if (found := self._older.get(pattern)) is None:
+                return None
+            self.put(pattern, *found)
+        return found[0]
+
+    def put(self, pattern: str, compiled: SchemaValidator, weight: int) -> SchemaValidator:
+        if self._weight + weight > CACHED_WEIGHT // 2:
+            self._older, self._newest, self._weight = self._newest, {}, 0
+        self._newest[pattern] = compiled, weight
+        self._weight += weight
+        return compiled
 
 
-@lru_cache(maxsize=1024)
+_cached = _Cache()
+
+
+@lru_cache(maxsize=4096)
 def size(pattern: str) -> _Size:
     """An upper bound of the pattern's size, from its text alone.
 

@@ -22,6 +22,8 @@ class Behavior(StrEnum):
 BehaviorName = Literal["allow", "ask", "deny"]
 
 
+_OF_EVERY_RULE = {"tool", "behavior"}
+
 RuleExpiry = Literal[ExpiryAction.CANCEL, ExpiryAction.DENY]
 """What happens to a call that is not decided in time: silence never approves one."""
 
@@ -57,8 +59,9 @@ class Rule(Written):
 
     @model_validator(mode="after")
     def _fits_its_behavior(self) -> Self:
-        asks = {name: getattr(self, name) for name in ("escalate_after", "expires_after", "on_expiry")}
-        given = [name for name, value in asks.items() if value is not None]
+        if self.model_fields_set <= _OF_EVERY_RULE:
+            return self  # a request may have very many
+        given = [name for name in ("escalate_after", "expires_after", "on_expiry") if getattr(self, name) is not None]
         if self.behavior is Behavior.ALLOW and self.message is not None:
             given = ["message", *given]
         if given and self.behavior is not Behavior.ASK:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from wakeful.contract.base import Identical
 from wakeful.contract.limits import cut
 from wakeful.contract.schema_patterns import MAX_WORK, PatternSearch
 
@@ -36,6 +37,8 @@ class Judged(NamedTuple):
 
     problem: str | None
     work: int
+    patterns: frozenset[str] = frozenset()
+    """Those that it has compiled, which is a part of the work."""
 
 
 class _Problem(NamedTuple):
@@ -64,27 +67,14 @@ def mismatch(value: JsonValue, schema: JsonValue, *, linear: bool = True) -> str
 
 def judged(value: JsonValue, schema: JsonValue, *, linear: bool = True) -> Judged:
     """The same, with the work that it took. A decision that is held is judged after every fact: it is checked once."""
-    return _judged(_Identical(value), _Identical(schema), linear)
-
-
-class _Identical:
-    """A value as a key of a cache, without reading all of it."""
-
-    def __init__(self, value: JsonValue) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Identical) and other.value is self.value
+    return _judged(Identical(value), Identical(schema), linear)
 
 
 @lru_cache(maxsize=32)
-def _judged(value: _Identical, schema: _Identical, linear: bool) -> Judged:
+def _judged(value: Identical[JsonValue], schema: Identical[JsonValue], linear: bool) -> Judged:
     check = _Check(root=schema.value, linear=linear)
     problem = check.problem(value.value, schema.value, None, 0)
-    return Judged(None if problem is None else str(problem), check.work)
+    return Judged(None if problem is None else str(problem), check.work, frozenset(check.used))
 
 
 class _Combined(NamedTuple):

@@ -7,10 +7,12 @@ schema.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import assert_never
 
 from pydantic import JsonValue
 
+from wakeful.contract.limits import cut
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.suggestions import did_you_mean
 from wakeful.permissions.messages import Placeholder, parse_message
@@ -28,6 +30,16 @@ _SHAPES = frozenset({"type", "$ref", *_OF_OBJECTS, *_OF_ARRAYS, *_COMBINATORS, *
 """The keywords that say what a value is; a schema with none of them allows any value, or restricts one elsewhere."""
 
 
+MAX_NODES = 1_000
+"""Schemas that a step of a path may lead to. Where there are more, any value is taken to be allowed."""
+
+NAMED_FIELDS = 20
+"""Of those that a schema has, in a message."""
+
+SUGGESTED_FROM = 100
+"""Fields, among which there may be the one that was meant."""
+
+
 class _Open(Exception):
     """The schema allows any value here."""
 
@@ -41,6 +53,11 @@ def fit_problem(rule: Rule, schemas: Mapping[str, JsonValue]) -> str | None:
     Raises:
         PatternError: the pattern or the message is malformed.
     """
+    problem = _fit_problem(rule, schemas)
+    return None if problem is None else cut(problem)
+
+
+def _fit_problem(rule: Rule, schemas: Mapping[str, JsonValue]) -> str | None:
     parsed = parse_pattern(rule.tool)
     matched = {name: schema for name, schema in schemas.items() if parsed.tool.matches(name)}
     problems = {name: next(_problems(parsed, schema), None) for name, schema in matched.items()}
@@ -145,9 +162,12 @@ def _missing(path: tuple[Step, ...], root: JsonValue) -> str | None:
 
 
 def _described(path: tuple[Step, ...], taken: int, nodes: list[Mapping[str, JsonValue]]) -> str:
-    fields = sorted({name for node in nodes for name in _mapping(node.get("properties"))})
+    count = sum(len(_mapping(node.get("properties"))) for node in nodes)
+    names = (name for node in nodes for name in _mapping(node.get("properties")))
+    fields = sorted({*islice(names, SUGGESTED_FROM)})
     where = f" in {path_text(path[:taken])!r}" if taken else ""
-    has = f"it has: {', '.join(fields)}" if fields else "there are no fields"
+    others = ", …" if len(fields) > NAMED_FIELDS or count > SUGGESTED_FROM else ""
+    has = f"it has: {', '.join(fields[:NAMED_FIELDS])}{others}" if fields else "there are no fields"
     step = path[taken]
     meant = did_you_mean(step, fields) if isinstance(step, str) else ""
     return f"has no argument {path_text(path)!r}; {has}{where}{meant}"
@@ -159,12 +179,17 @@ def _expanded(schemas: Iterable[JsonValue], root: JsonValue) -> Iterator[Mapping
     Raises:
         _Open: one of them allows any value.
     """
-    left, seen = list(schemas), set()
+    left, seen = list(schemas), set[int]()
     while left:
         schema = left.pop()
         if schema is False or id(schema) in seen:
             continue
-        if not isinstance(schema, dict) or not _SHAPES & schema.keys() or _CONDITIONAL & schema.keys():
+        if (
+            len(seen) > MAX_NODES
+            or not isinstance(schema, dict)
+            or not _SHAPES & schema.keys()
+            or _CONDITIONAL & schema.keys()
+        ):
             raise _Open
         seen.add(id(schema))
         yield schema

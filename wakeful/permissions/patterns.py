@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, assert_never
 
 from pydantic import JsonValue
 
-from wakeful.permissions.text_matcher import Kind, TextMatcher, as_text
+from wakeful.permissions.text_matcher import VALUE_COST, Kind, Search, TextMatcher, as_text
 from wakeful.permissions.value_tests import NumberTest, OneOf, quoted
 
 
@@ -72,31 +72,44 @@ class Condition:
     negated: bool = False
     of_run: bool = False
 
-    def holds(self, arguments: JsonValue, context: JsonValue, *, when_unsure: bool) -> bool:
+    def holds(
+        self, arguments: JsonValue, context: JsonValue, *, when_unsure: bool, search: Search | None = None
+    ) -> bool:
+        if search is not None and search.is_over:
+            return when_unsure
         found = self.values(arguments, context)
+        if search is not None and not search.takes(VALUE_COST * len(found)):
+            return when_unsure
         if isinstance(self.test, TextMatcher):
             there = [value for value in found if value is not ABSENT]
             if self.of_run and not there:
                 return when_unsure
-            return any(self._holds_of(value, when_unsure) for value in there)
+            return any(self._holds_of(value, when_unsure, search) for value in there)
         if when_unsure:
-            return any(self.verdict(value) is not False for value in found)
-        return bool(found) and all(self.verdict(value) is True for value in found)
+            return any(self.verdict(value, search) is not False for value in found)
+        return bool(found) and all(self.verdict(value, search) is True for value in found)
 
     def values(self, arguments: JsonValue, context: JsonValue) -> list[Found]:
         """The values at its path, some of which may be absent; none in an empty list."""
         return values_at(context if self.of_run else arguments, self.path)
 
-    def verdict(self, value: Found) -> bool | None:
+    def verdict(self, value: Found, search: Search | None = None) -> bool | None:
         """Whether it holds for this value; None if that is not known."""
         if value is ABSENT:
             return None
-        test = self.test
-        matches = test.matches(as_text(value)) if isinstance(test, TextMatcher) else test.matches(value)
+        matches = self._matches(value, search)
         return None if matches is None else matches is not self.negated
 
-    def _holds_of(self, value: Found, when_unsure: bool) -> bool:
-        verdict = self.verdict(value)
+    def _matches(self, value: JsonValue, search: Search | None) -> bool | None:
+        test = self.test
+        if isinstance(test, TextMatcher):
+            return test.matches(_text_of(value, search), search)
+        if isinstance(test, OneOf) and search is not None and not search.takes(len(test.members)):
+            return None
+        return test.matches(value)
+
+    def _holds_of(self, value: Found, when_unsure: bool, search: Search | None) -> bool:
+        verdict = self.verdict(value, search)
         return when_unsure if verdict is None else verdict
 
     @property
@@ -129,12 +142,18 @@ class ToolPattern:
     arguments: TextMatcher | tuple[Condition, ...] | None = None
 
     def matches(
-        self, tool_name: str, arguments: JsonValue, *, context: JsonValue = None, when_unsure: bool = False
+        self,
+        tool_name: str,
+        arguments: JsonValue,
+        *,
+        context: JsonValue = None,
+        when_unsure: bool = False,
+        search: Search | None = None,
     ) -> bool:
         """Whether the call matches, in a run with this context.
 
-        `when_unsure` if an argument is too long to search, if a condition reads what the run does not have, or if one
-        compares what is not a number with a number.
+        `when_unsure` if an argument is too long to search, or the search is over, if a condition reads what the run
+        does not have, or if one compares what is not a number with a number.
         """
         named = self.tool.matches(tool_name)
         if named is False:
@@ -143,9 +162,11 @@ class ToolPattern:
             case None:
                 matches: bool | None = True
             case TextMatcher() as text:
-                matches = text.matches(primary(arguments))
+                matches = text.matches(_text_of(_primary(arguments), search), search)
             case conditions:
-                matches = all(each.holds(arguments, context, when_unsure=when_unsure) for each in conditions)
+                matches = all(
+                    each.holds(arguments, context, when_unsure=when_unsure, search=search) for each in conditions
+                )
         if matches is False:
             return False
         return when_unsure if named is None or matches is None else True
@@ -153,6 +174,18 @@ class ToolPattern:
     def covers(self, other: "ToolPattern") -> bool:
         """Whether it has no conditions, and matches every call that `other` matches."""
         return self.arguments is None and self.tool.covers(other.tool)
+
+    @property
+    def compiling_cost(self) -> int:
+        """What compiling its globs and regular expressions takes."""
+        match self.arguments:
+            case None:
+                texts: list[object] = [self.tool]
+            case TextMatcher() as text:
+                texts = [self.tool, text]
+            case conditions:
+                texts = [self.tool, *(condition.test for condition in conditions)]
+        return sum(text.compiling_cost for text in texts if isinstance(text, TextMatcher))
 
     @property
     def specificity(self) -> Specificity:
@@ -192,9 +225,15 @@ class ToolPattern:
 
 def primary(arguments: JsonValue) -> str:
     """The primary argument as text: the only field, or all arguments if there is not exactly one."""
-    if isinstance(arguments, dict) and len(arguments) == 1:
-        return as_text(*arguments.values())
-    return as_text(arguments)
+    return as_text(_primary(arguments))
+
+
+def _primary(arguments: JsonValue) -> JsonValue:
+    return next(iter(arguments.values())) if isinstance(arguments, dict) and len(arguments) == 1 else arguments
+
+
+def _text_of(value: JsonValue, search: Search | None) -> str:
+    return as_text(value) if search is None else search.text_of(value)
 
 
 def values_at(value: JsonValue, path: tuple[Step, ...]) -> list[Found]:

@@ -1,17 +1,29 @@
 """Which permission rule applies to a call: one that denies wins, then one that allows, then one that asks."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from wakeful.contract.limits import cut
 from wakeful.contract.permissions import Behavior, PermissionPolicy, Rule
 from wakeful.contract.runs import RunIdentity
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.permissions.messages import parse_message, rendered
 from wakeful.permissions.parsing import parse_pattern
 from wakeful.permissions.patterns import ToolPattern
-from wakeful.permissions.text_matcher import PatternError
+from wakeful.permissions.text_matcher import MAX_JUDGING_COST, PatternError, Search
+
+RULE_COST = 8_000
+"""What a rule takes beside compiling its globs and regular expressions, in the unit of `linear_regex.cost`."""
+
+MAX_RULES_COST = 500 * RULE_COST
+"""Of the rules of an agent or of a request: five hundred of them, or one whose regular expression is as large as it may
+be, and half of another. They are compiled in 0.1 s."""
+
+MAX_RUN_RULES_COST = 3 * MAX_RULES_COST
+"""Of all rules of a run: those of its agent, of its request, and of its ancestors and agents that handed it off."""
 
 _ALLOW_ALL = PermissionPolicy(default_behavior=Behavior.ALLOW)
 _ORDER = (Behavior.DENY, Behavior.ALLOW, Behavior.ASK)
@@ -69,10 +81,14 @@ def judge(
     questions: Sequence[Sequence[Rule]] = (),
     context: JsonValue = None,
     parse: Callable[[str], ToolPattern] = parse_pattern,
+    search: Search | None = None,
 ) -> Ruling:
-    """Like `evaluate`, but rules that cannot be evaluated deny the call."""
+    """Like `evaluate`, but rules that cannot be evaluated deny the call, and what they may take is limited."""
+    search = search or Search(MAX_JUDGING_COST)
     try:
-        return evaluate(policy, rules, tool_name, arguments, questions=questions, context=context, parse=parse)
+        return evaluate(
+            policy, rules, tool_name, arguments, questions=questions, context=context, parse=parse, search=search
+        )
     except (ValueError, RecursionError) as error:
         return Ruling(Behavior.DENY, problem=str(error))
 
@@ -86,11 +102,13 @@ def evaluate(
     questions: Sequence[Sequence[Rule]] = (),
     context: JsonValue = None,
     parse: Callable[[str], ToolPattern] = parse_pattern,
+    search: Search | None = None,
 ) -> Ruling:
     """Apply an agent's policy, overlaid with the thread's and the run's `rules`, to a call of a run (`run_context`).
 
     Of several matching rules with the same behavior the most specific one counts, and of equals the last. An argument
-    that is too long to search matches rules that deny or ask, and does not match rules that allow; so does a condition
+    that is too long to search, or that is left when the search is over, matches rules that deny or ask, and does not
+    match rules that allow; so does a condition
     on the run, such as `$user = "ann"`, in a run that has no such value, and one that compares with a number what is
     absent or no number.
 
@@ -98,14 +116,17 @@ def evaluate(
         questions: groups of rules, of the request and of ancestors. What one of them asks about is asked, unless a rule
             of the same group allows it.
         parse: how patterns are read.
+        search: what the rules may take together; None if that is not limited.
 
     Raises:
         PatternError: a rule's pattern is malformed.
     """
-    own = _ruling(overlaid(policy, rules), tool_name, arguments, context, parse)
+    own = _ruling(overlaid(policy, rules), tool_name, arguments, context, parse, search)
     if own.behavior is Behavior.ALLOW:
         for group in questions:
-            asked = _ruling(_ALLOW_ALL.model_copy(update={"rules": group}), tool_name, arguments, context, parse)
+            asked = _ruling(
+                _ALLOW_ALL.model_copy(update={"rules": group}), tool_name, arguments, context, parse, search
+            )
             if asked.behavior is Behavior.ASK:
                 return asked
     return own
@@ -117,6 +138,7 @@ def _ruling(
     arguments: JsonValue,
     context: JsonValue,
     parse: Callable[[str], ToolPattern],
+    search: Search | None,
 ) -> Ruling:
     for behavior in _ORDER:
         unsure = behavior is not Behavior.ALLOW
@@ -124,7 +146,9 @@ def _ruling(
             (pattern.specificity, index, rule)
             for index, rule in enumerate(policy.rules)
             if rule.behavior is behavior
-            and (pattern := parse(rule.tool)).matches(tool_name, arguments, context=context, when_unsure=unsure)
+            and (pattern := parse(rule.tool)).matches(
+                tool_name, arguments, context=context, when_unsure=unsure, search=search
+            )
         ]
         if matching:
             rule = max(matching, key=lambda match: match[:2])[2]
@@ -177,8 +201,25 @@ def hidden_tools(
     return frozenset(name for name in denied if name is not None)
 
 
-def rule_problems(rules: Sequence[Rule]) -> list[str]:
-    """What is wrong with the rules: all malformed patterns and messages."""
+def size_problem(rules: Sequence[Rule], *, most: int = MAX_RULES_COST) -> str | None:
+    """Why the rules are too large together, as every call is judged by all of them; None if they are not."""
+    taken = 0
+    for number, rule in enumerate(rules, start=1):
+        taken += RULE_COST
+        with suppress(PatternError):
+            taken += parse_pattern(rule.tool).compiling_cost
+        if taken > most:
+            return (
+                f"the {len(rules):,} permission rules are too large together, from number {number:,} on, "
+                f"{cut(rule.tool, 200)!r}: write fewer rules, and regular expressions with smaller counts"
+            )
+    return None
+
+
+def rule_problems(rules: Sequence[Rule], *, most: int = MAX_RULES_COST) -> list[str]:
+    """What is wrong with the rules: that they are too large together, or all malformed patterns and messages."""
+    if (problem := size_problem(rules, most=most)) is not None:
+        return [problem]
     problems = []
     for rule in rules:
         try:

@@ -6,20 +6,27 @@ no argument can make a worker hang. There is no look-around and there are no bac
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 
 from pydantic import JsonValue
 
 from wakeful.contract.errors import CallerError
-from wakeful.contract.linear_regex import LacksPattern, check_pattern, cost, is_match
+from wakeful.contract.linear_regex import LacksPattern, check_pattern, compiling_cost, cost, is_match
 
 TEXT_LIMIT = 100_000
 """The longest text that is searched, in characters; whether a longer one matches is not known."""
 
 MAX_COST = 10_000_000
 """What a search may take, in the unit of `linear_regex.cost`; whether a costlier one would match is not known."""
+
+
+MAX_JUDGING_COST = 20 * MAX_COST
+"""What judging a call by all rules may take, 0.4 s at worst; whether those match that are not reached is not known."""
+
+VALUE_COST = 200
+"""What it takes to find a value of the arguments."""
 
 
 class PatternError(CallerError, ValueError):
@@ -32,6 +39,33 @@ class Kind(IntEnum):
     REGEX = 1
     GLOB = 2
     EXACT = 3
+
+
+@dataclass
+class Search:
+    """What the judgement of a call may still take, whatever number of rules searches its arguments."""
+
+    left: int
+    texts: dict[int, str] = field(default_factory=dict)
+    """Values as text, by identity: the arguments live as long as their judgement."""
+
+    def takes(self, taken: int) -> bool:
+        """Whether there is so much left, which it takes."""
+        self.left -= taken
+        return not self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        return self.left < 0
+
+    def text_of(self, value: JsonValue) -> str:
+        """The same as `as_text`, made once."""
+        if isinstance(value, str):
+            return value
+        if (text := self.texts.get(id(value))) is None:
+            text = self.texts[id(value)] = as_text(value)
+            self.left -= len(text)
+        return text
 
 
 @dataclass(frozen=True)
@@ -49,13 +83,21 @@ class TextMatcher:
         if self.kind is not Kind.EXACT:
             _ = self._expression
 
-    def matches(self, value: str) -> bool | None:
-        """Whether `value` matches; None if it is too long to search."""
+    def matches(self, value: str, search: Search | None = None) -> bool | None:
+        """Whether `value` matches; None if it is too long to search, or if nothing is left of the search for it."""
         if self.kind is Kind.EXACT:
             return value == self.text
-        if len(value) > TEXT_LIMIT or cost(self._expression, value) > MAX_COST:
+        taken = cost(self._expression, value)
+        if len(value) > TEXT_LIMIT or taken > MAX_COST:
+            return None
+        if search is not None and not search.takes(len(value) if self._is_plain else taken):
             return None
         return is_match(self._expression, value)
+
+    @property
+    def compiling_cost(self) -> int:
+        """What compiling it takes, in the unit of `linear_regex.cost`."""
+        return 0 if self.kind is Kind.EXACT else compiling_cost(self._expression)
 
     def covers(self, other: "TextMatcher") -> bool:
         """Whether it matches every text that `other` matches; False if the two do not show that it does."""
@@ -68,6 +110,11 @@ class TextMatcher:
             return False
         # The wildcards of this glob are stars, which match whatever is in their place, also the other's wildcards.
         return self.matches(other.text) is True
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether it is a glob whose wildcards are stars: the engine reads each character once."""
+        return self.kind is Kind.GLOB and not {*"?["} & {*self.text}
 
     @cached_property
     def _expression(self) -> str:

@@ -10,7 +10,7 @@ from wakeful.contract.suggestions import nearest
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.permissions.argument_paths import fit_problem
 from wakeful.permissions.parsing import parse_pattern
-from wakeful.permissions.rules import overruled, rule_problems
+from wakeful.permissions.rules import overruled, rule_problems, size_problem
 from wakeful.permissions.text_matcher import Kind, TextMatcher
 from wakeful.registry.agent_files import location_of
 from wakeful.registry.content import RegistryContent
@@ -24,8 +24,11 @@ _LISTED = 5
 
 
 def permission_problems(agent: Agent, known: RegistryContent) -> Iterator[Problem]:
-    """Rules of the agent's policy that are malformed, repeated or misspelt, or that another one always overrules."""
+    """Rules of the policy that are too large, malformed, repeated or misspelt, or that another one always overrules."""
     rules = agent.permissions.rules if agent.permissions else ()
+    if (too_large := size_problem(rules)) is not None:
+        yield Problem(f"agent {agent.id!r}: {too_large}", location_of(agent, "permissions", "rules"))
+        return
     for index, rule in enumerate(rules):
         problems = rule_problems([rule]) or _misspelt(agent, rule, known) or _without_arguments(agent, rule, known)
         for problem in problems:

@@ -21,7 +21,7 @@ from wakeful.contract.messages import LeftOut, Message
 from wakeful.contract.missing import NOT_ON_THIS_WORKER, Missing
 from wakeful.contract.names import ACTIVITY_INFER
 from wakeful.contract.transcript import assistant_message
-from wakeful.permissions.rules import overlaid, rule_problems
+from wakeful.permissions.rules import MAX_RUN_RULES_COST, overlaid, rule_problems
 from wakeful.registry.registry import Registry
 from wakeful.telemetry.telemetry import OFF, Telemetry
 from wakeful_activities.error_texts import failure_of
@@ -112,7 +112,8 @@ class InferActivity:
 
     async def _infer(self, input: InferInput, stream: Stream, beats: Heartbeats) -> ModelResponse:
         agent = await self._cache.agent(input.agent)
-        if problems := rule_problems(overlaid(agent.permissions, input.permissions).rules):
+        rules = overlaid(agent.permissions, input.permissions).rules
+        if problems := rule_problems(rules, most=MAX_RUN_RULES_COST):
             what = "a permission rule of the run cannot be read"
             raise failure_of(what, "; ".join(problems), type="InvalidPermissions", non_retryable=True)
         self._rule_warnings.warn(agent, input)

@@ -21,7 +21,9 @@ from mcp.shared.exceptions import MCPError
 
 from wakeful.authoring.mcp_server import McpServer
 from wakeful.authoring.secret_values import read_secret, without_secrets
+from wakeful.contract.base import json_bytes
 from wakeful.contract.elicitation import AnsweredQuestion, ElicitedQuestion
+from wakeful.contract.limits import MESSAGE_BYTES
 from wakeful.contract.remote import Secret
 from wakeful.contract.schema_patterns import MAX_WORK
 from wakeful.contract.schemas import judged
@@ -36,7 +38,7 @@ STABLE_SECONDS = 10.0
 """A connection that lasted longer is opened again at once."""
 
 MAX_PAGES = 100
-"""Of a list of tools: a server whose list never ends cannot hang a run."""
+"""Of a list of tools: a server whose list never ends cannot hang a run. All pages have the bytes of one message."""
 
 Progress = Callable[[float, float | None, str | None], None]
 
@@ -256,9 +258,12 @@ class McpConnection:
     async def _list(self, client: Client) -> tuple[types.Tool, ...]:
         tools: list[types.Tool] = []
         cursor: str | None = None
+        left = MESSAGE_BYTES
         for _ in range(MAX_PAGES):
             page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
             tools.extend(page.tools)
+            if (left := left - json_bytes(page)) < 0:
+                raise RuntimeError(f"its list of tools has more than {MESSAGE_BYTES:,} bytes")
             cursor = page.next_cursor
             if cursor is None:
                 break

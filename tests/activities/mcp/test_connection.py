@@ -223,6 +223,32 @@ for line in sys.stdin:
 """
 
 
+ENDLESS = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    if asked["method"] == "initialize":
+        about = {"serverInfo": {"name": "s", "version": "1"}, "capabilities": {"tools": {}}}
+        result = {"protocolVersion": "2025-06-18", **about}
+    else:
+        with open(sys.argv[1], "a") as journal:
+            journal.write("page\\n")
+        tool = {"name": "x", "description": "x" * 3_000_000, "inputSchema": {"type": "object"}}
+        result = {"tools": [tool], "nextCursor": "more"}
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+"""
+
+
+async def test_a_list_of_tools_ends_when_its_pages_are_too_large_together(journal: Path) -> None:
+    server = McpServer(name="endless", command=[sys.executable, "-c", ENDLESS, str(journal)], probe=False)
+    async with connected(server) as connection:
+        with pytest.raises(ServerAway, match="its list of tools has more than 16,777,216 bytes"):
+            await connection.tools(within=PATIENCE)
+    assert len(of(journal)()) == 6
+
+
 async def test_structured_results_are_checked_in_bounded_time() -> None:
     program = STRUCTURED % (".?" * 40 + "!")
     server = McpServer(name="structured", command=[sys.executable, "-c", program], probe=False)

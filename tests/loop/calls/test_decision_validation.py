@@ -8,6 +8,7 @@ from tests.loop.driving import (
     LOOK,
     PARALLEL,
     REQUEST,
+    TICK,
     Driver,
     after_continue_as_new,
     asks,
@@ -24,7 +25,9 @@ from wakeful.contract.decisions import Decision, ResumeMode, Suspension, Suspens
 from wakeful.contract.gates import Suspend
 from wakeful.contract.tools import FrontendTool
 from wakeful.loop.calls.decisions import Apply, Hold, Refuse, judge
-from wakeful.loop.machine.state import Advance
+from wakeful.loop.calls.schema_checks import TOO_MUCH, SchemaChecks
+from wakeful.loop.machine.revisions import TASKS_ARE_BOUNDED
+from wakeful.loop.machine.state import Advance, TaskWork
 
 CITY: dict[str, JsonValue] = {"type": "object", "properties": {"at": {"type": "string"}}, "required": ["at"]}
 TYPED = AGENT.model_copy(update={"tools": (LOOK.model_copy(update={"parameters": CITY}),)})
@@ -51,7 +54,7 @@ def refused(driver: Driver, *decisions: Decision) -> str:
     driver.decide(*decisions)
     assert (driver.thread.stage, driver.last.commands) == (before.stage, ())
     (reason,) = driver.refusal_reasons
-    assert judge(before, decisions) == Refuse(reason)
+    assert judge(before, decisions, SchemaChecks(before, driver.now)) == Refuse(reason)
     return reason
 
 
@@ -99,6 +102,52 @@ def test_the_schema_checks_of_a_batch_are_limited_together() -> None:
     )
     driver.decide(*map(resume, ids[:2], long))
     assert [len(driver.tool_commands(id)) for id in ids] == [2, 2, 1]
+
+
+SELF: JsonValue = {"$ref": "#/$defs/a"}
+COSTLY: JsonValue = {"$defs": {"a": {"oneOf": [SELF, SELF]}}, "$ref": "#/$defs/a"}
+"""One check takes all the work that a batch may take."""
+
+
+def at_once(driver: Driver, *batches: tuple[Decision, ...]) -> list[str]:
+    """Batches that one workflow task gets; returns why they were refused."""
+    driver.now, reasons = driver.now + TICK, list[str]()
+    for batch in batches:
+        driver.now, before = driver.now - TICK, driver.thread.refusals
+        driver.decide(*batch)
+        reasons += driver.refusal_reasons[-1:] if driver.thread.refusals is not before else []
+    return reasons
+
+
+@pytest.mark.parametrize(("revision", "checked"), [(TASKS_ARE_BOUNDED, 2), (3, 10), (1, 12)])
+def test_the_schema_checks_of_a_workflow_task_are_limited_together(revision: int, checked: int) -> None:
+    driver = Driver(TYPED, revision=revision)
+    driver.model(asks(call("c1")))
+    driver.tool("c1", pending_with(make_ticket("s1", asks_for=COSTLY)))
+    reasons = at_once(driver, *((resume("c1", f"v{number}"),) for number in range(400)))
+    assert [reason == TOO_MUCH for reason in reasons] == [False] * checked + [True] * (400 - checked)
+    assert after_continue_as_new(driver.thread).current.task_work == TaskWork()
+    assert at_once(driver, (resume("c1"),))[0].startswith("call 'c1': the result does not match")
+
+
+def test_a_form_that_is_corrected_a_thousand_times_in_one_workflow_task_is_checked_each_time() -> None:
+    field: JsonValue = {"type": "string", "pattern": r"^\w{1,150}$"}
+    form: JsonValue = {"properties": {f"field{number}": field for number in range(20)}, "required": ["field0"]}
+    driver = waiting(make_ticket("s1", asks_for=form))
+    wrong = [(resume("c1", {f"field{number % 20}": "Ann"}),) for number in range(1, 1_000) if number % 20]
+    assert TOO_MUCH not in at_once(driver, *wrong)
+    assert at_once(driver, (resume("c1", {"field0": "Ann"}),)) == []
+
+
+def test_decisions_that_wait_for_other_calls_are_not_refused_because_a_check_was_left_out() -> None:
+    driver = Driver(PARALLEL)
+    driver.model(asks(call("c1"), call("c2"), call("c3")))
+    driver.tool("c1", pending_with(make_ticket("s1", asks_for=COSTLY)))
+    driver.tool("c2", pending_with(make_ticket("s2", asks_for={"type": "string"})))
+    reasons = at_once(driver, *((resume("c1", number),) for number in range(9)), (resume("c2", 7), resume("c3")))
+    assert (len(reasons), driver.thread.current.held) == (9, ((resume("c2", 7), resume("c3")),))
+    driver.tool("c3", pending())
+    assert driver.refusal_reasons[-1].endswith("7 is not of type string")
 
 
 def test_a_cancel_need_not_match_the_response_schema() -> None:
@@ -188,12 +237,12 @@ def test_judging_a_decision_changes_nothing() -> None:
     assert state.batch is not None
     (suspended,) = state.batch.suspended
     decision = resume("c1", id="d1")
-    assert judge(state, (decision,)) == Apply(((suspended, decision),))
+    assert judge(state, (decision,), SchemaChecks(state, 0)) == Apply(((suspended, decision),))
     driver.decide(decision)
-    assert judge(driver.thread, (decision,)) == Apply(())
+    assert judge(driver.thread, (decision,), SchemaChecks(driver.thread, 0)) == Apply(())
     early = Driver()
     early.model(asks(call("c1")))
-    assert judge(early.thread, (decision,)) == Hold()
+    assert judge(early.thread, (decision,), SchemaChecks(early.thread, 0)) == Hold()
 
 
 def test_one_invalid_decision_refuses_its_whole_batch() -> None:

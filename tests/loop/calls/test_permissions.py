@@ -8,6 +8,7 @@ from tests.loop.driving import (
     LOOK,
     REQUEST,
     THREAD,
+    TICK,
     Driver,
     after_continue_as_new,
     asks,
@@ -21,7 +22,7 @@ from tests.loop.driving import (
     reject,
     resume,
 )
-from wakeful.contract.agents import ResolvedAgent
+from wakeful.contract.agents import ResolvedAgent, ToolMode
 from wakeful.contract.decisions import Decision, ResumeMode
 from wakeful.contract.gates import Block, Suspend
 from wakeful.contract.hooks import HookEffects, Phase, PluginBinding
@@ -203,6 +204,22 @@ def resumed_with(
     edited = {"arguments": arguments} if mode == "replay_tool_call" else {"result": arguments}
     driver.decide(resume("c1").model_copy(update=edited))
     return driver
+
+
+@pytest.mark.parametrize(("revision", "judged"), [(REVISION, 9), (3, 29)], ids=["now", "before"])
+def test_what_rules_search_in_one_workflow_task_is_limited(revision: int, judged: int) -> None:
+    """A call that they do not reach is denied, also if they would not match it."""
+    costly = tuple(rule(f'pick(of =~ "[ab]*a[ab]{{60}}!{number}")', "deny") for number in range(4))
+    policy = PermissionPolicy(default_behavior=Behavior.ALLOW, rules=costly)
+    calls = [call(f"c{number}", "pick", {"of": "ab" * 20_000}) for number in range(40)]
+    agent = make_agent(ToolMode.PARALLEL).model_copy(update={"permissions": policy, "max_parallel_calls": 40})
+    driver = Driver(agent, request=REQUEST, revision=revision)
+    suspended = {each.id: Suspend(ticket=make_ticket(f"s-{each.id}")) for each in calls}
+    driver.model(asks_gated(*calls, **suspended))
+    allowed = 0
+    while driver.decide(resume(f"c{allowed}")).thread.batch is not None:
+        allowed, driver.now = allowed + 1, driver.now - TICK
+    assert allowed == judged
 
 
 NO_SECRETS = PermissionPolicy(default_behavior=Behavior.ALLOW, rules=(rule("/./(*secret*)", "deny"),))

@@ -7,16 +7,19 @@ was applied is a no-op.
 from dataclasses import dataclass
 from typing import assert_never
 
-from pydantic import JsonValue
-
 from wakeful.contract.applied_decisions import AppliedDecision
-from wakeful.contract.base import json_bytes, replace
-from wakeful.contract.decisions import Decision, DecisionAction, ResumeMode, ToolCallResume, digest_arguments
+from wakeful.contract.base import Once, json_bytes, replace
+from wakeful.contract.decisions import (
+    Decision,
+    DecisionAction,
+    ResumeMode,
+    SuspensionTicket,
+    ToolCallResume,
+    digest_arguments,
+)
 from wakeful.contract.outcomes import newest_decision
 from wakeful.contract.permissions import Behavior, Rule
 from wakeful.contract.runs import ToolCallStatus
-from wakeful.contract.schema_patterns import MAX_WORK
-from wakeful.contract.schemas import TOO_LONG, judged
 from wakeful.contract.tools import ToolResult
 from wakeful.loop.calls import gates
 from wakeful.loop.calls.batch import (
@@ -30,12 +33,13 @@ from wakeful.loop.calls.batch import (
     resumed_with,
 )
 from wakeful.loop.calls.commit import batch_of, move, record_decision, within_room
+from wakeful.loop.calls.schema_checks import TOO_MUCH, SchemaChecks
 from wakeful.loop.calls.tool_calls import continue_batch
 from wakeful.loop.machine import revisions
 from wakeful.loop.machine.events import run_start
 from wakeful.loop.machine.facts import DecisionsReceived
 from wakeful.loop.machine.stages import AwaitingDecisions, CallingTools, Cancelling, Done, Idle
-from wakeful.loop.machine.state import KEPT_RULES, Advance, Thread
+from wakeful.loop.machine.state import KEPT_RULES, Advance, Run, Thread
 from wakeful.loop.thread.outcomes import (
     date_problem,
     has_decided,
@@ -86,7 +90,8 @@ def on_decisions_received(thread: Thread, received: DecisionsReceived, *, now: i
     if reason is not None:
         return refuse_decisions(thread, batch, reason, now=now)
     if thread.run is not None and not isinstance(thread.stage, Done | Idle):
-        if isinstance(judge(thread, batch), Hold) and (reason := no_room_for_batch(thread, batch)) is not None:
+        waits = isinstance(judge(thread, batch, SchemaChecks(thread, now)), Hold)
+        if waits and (reason := no_room_for_batch(thread, batch)) is not None:
             return refuse_decisions(thread, batch, reason, now=now)
         return Advance(thread.with_run(replace(thread.run, held=(*thread.run.held, batch))))
     if batch and all(_was_applied(thread, decision) for decision in batch):
@@ -124,30 +129,37 @@ def _judge_from(thread: Thread, kept: int, *, now: int) -> Advance:
     moved = Advance(thread)
     while kept < len(held := moved.thread.current.held):
         batch = held[kept]
+        checks = SchemaChecks(moved.thread, now)
+        judgement = judge(moved.thread, batch, checks)
+        if checks.taken is not None:
+            moved = _with_run(moved, replace(moved.thread.current, task_work=checks.taken))
+        if isinstance(judgement, Hold):
+            moved = replace(moved, thread=record_held(moved.thread, batch))
+            kept += 1
+            continue
         # The others stay in the state meanwhile: if this one ends the run, its end rejects them.
-        rest = replace(moved.thread.current, held=held[:kept] + held[kept + 1 :])
-        alone = replace(moved, thread=moved.thread.with_run(rest))
-        match judge(alone.thread, batch):
+        alone = _with_run(moved, replace(moved.thread.current, held=held[:kept] + held[kept + 1 :]))
+        match judgement:
             case Apply(decisions=decisions):
                 repeated = replace(alone, thread=_record_repeated(alone.thread, batch))
                 moved = repeated.then(_apply, decisions, now=now)
             case Refuse(reason=reason, decided=decided):
                 moved = alone.then(refuse_decisions, batch, reason, now=now, decided=decided)
-            case Hold():
-                moved = replace(moved, thread=record_held(moved.thread, batch))
-                kept += 1
-            case judgement:
+            case _:
                 assert_never(judgement)
     return moved
 
 
-def judge(thread: Thread, batch: tuple[Decision, ...]) -> Judgement:
+def _with_run(moved: Advance, run: Run) -> Advance:
+    return replace(moved, thread=moved.thread.with_run(run))
+
+
+def judge(thread: Thread, batch: tuple[Decision, ...], checks: SchemaChecks) -> Judgement:
     """What happens to a batch now. One bad decision rejects all of it."""
     if isinstance(thread.stage, Cancelling):
         return Refuse("the run is being cancelled")
     targets: dict[str, tuple[SuspendedCall, Decision]] = {}
     hold, room = False, thread.batch.inline_room if thread.batch else 0
-    checks = _SchemaChecks(linear=thread.run is None or thread.run.revision >= revisions.LINEAR_PATTERNS)
     for decision in batch:
         call = thread.batch.find(decision.target) if thread.batch else None
         if _was_applied(thread, decision):
@@ -175,7 +187,9 @@ def judge(thread: Thread, batch: tuple[Decision, ...]) -> Judgement:
                 return _decided(thread, decision) or Refuse(unknown)
             case _:
                 assert_never(call)
-    return Hold() if hold else Apply(tuple(targets.values()))
+    if hold:
+        return Hold()  # it is judged again
+    return Refuse(TOO_MUCH) if checks.were_skipped else Apply(tuple(targets.values()))
 
 
 def _decided(thread: Thread, decision: Decision) -> Refuse | None:
@@ -185,10 +199,10 @@ def _decided(thread: Thread, decision: Decision) -> Refuse | None:
     return None if decided is None else Refuse(decided.of(decision.target), decided)
 
 
-def _objection(thread: Thread, call: SuspendedCall, decision: Decision, checks: "_SchemaChecks") -> str | None:
+def _objection(thread: Thread, call: SuspendedCall, decision: Decision, checks: SchemaChecks) -> str | None:
     """Why the decision does not fit the call."""
     ticket, resumes = call.ticket, decision.action is DecisionAction.RESUME
-    if decision.arguments_digest not in (None, digest_arguments(ticket.pending.arguments)):
+    if decision.arguments_digest not in (None, _digest(ticket)):
         return "the arguments have changed since they were shown"
     if decision.always and not resumes:
         return "'always' is only allowed with the action 'resume'"
@@ -204,6 +218,11 @@ def _objection(thread: Thread, call: SuspendedCall, decision: Decision, checks: 
     return _schema_objection(thread, call, decision, checks) if resumes else None
 
 
+@Once
+def _digest(ticket: SuspensionTicket) -> str:
+    return digest_arguments(ticket.pending.arguments)
+
+
 def _inline_bytes(call: SuspendedCall, decision: Decision) -> int:
     """The bytes of the decision that become a result which the next inference input spells out."""
     is_result = call.ticket.resume_mode is ResumeMode.USE_DECISION_AS_TOOL_RESULT
@@ -212,7 +231,7 @@ def _inline_bytes(call: SuspendedCall, decision: Decision) -> int:
     return json_bytes(ToolResult.success(call.call.name, decision.result).text)
 
 
-def _schema_objection(thread: Thread, call: SuspendedCall, decision: Decision, checks: "_SchemaChecks") -> str | None:
+def _schema_objection(thread: Thread, call: SuspendedCall, decision: Decision, checks: SchemaChecks) -> str | None:
     """The result must match what the ticket asks for, and what becomes the tool's arguments its parameters."""
     ticket, tool = call.ticket, thread.tool(call.call.name)
     assert tool is not None  # only a known tool suspends
@@ -225,21 +244,6 @@ def _schema_objection(thread: Thread, call: SuspendedCall, decision: Decision, c
     if passes and (problem := checks.mismatch(decision.result, tool.parameters)) is not None:
         return f"the result does not match the tool's parameters: {problem}"
     return None
-
-
-@dataclass
-class _SchemaChecks:
-    """The schema checks of one batch, whose work is limited together."""
-
-    linear: bool
-    work: int = 0
-
-    def mismatch(self, value: JsonValue, schema: JsonValue) -> str | None:
-        if self.work > MAX_WORK:
-            return TOO_LONG
-        found = judged(value, schema, linear=self.linear)
-        self.work += found.work
-        return found.problem
 
 
 def _was_applied(thread: Thread, decision: Decision) -> bool:

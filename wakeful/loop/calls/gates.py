@@ -6,18 +6,29 @@ the gates again. A call without such an activity is judged once; if a decision r
 rules again, with the arguments that it runs with.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from wakeful.contract.base import replace
 from wakeful.contract.gates import Block, Verdict
 from wakeful.contract.hooks import Phase
 from wakeful.contract.messages import ToolCall
+from wakeful.contract.permissions import Rule
 from wakeful.contract.tools import ToolDescriptor
 from wakeful.loop.calls.batch import NewCall, ResumingCall, RunningCall, SuspendedCall
 from wakeful.loop.calls.commit import batch_of
 from wakeful.loop.machine import revisions
 from wakeful.loop.machine.state import Thread
 from wakeful.permissions.parsing import parse_pattern, parse_untyped_pattern
-from wakeful.permissions.rules import judge, run_context
+from wakeful.permissions.patterns import ToolPattern
+from wakeful.permissions.rules import Ruling, judge, run_context
+from wakeful.permissions.text_matcher import MAX_JUDGING_COST, Search
+
+TASK_RULES = MAX_JUDGING_COST
+"""What the rules may take to search the arguments of all calls that the loop judges in one workflow task. A rule that
+is not reached is unsure: it denies, if it is one that denies."""
+
+TASK_RULES_BEFORE = 3 * MAX_JUDGING_COST
+"""The same for older runs: most of the time after which a task fails."""
 
 
 def final_calls(
@@ -58,30 +69,50 @@ def first_to_start(thread: Thread, candidates: Iterable[NewCall]) -> NewCall | N
     return first
 
 
-def denial_of_resumed(thread: Thread, call: ResumingCall, executed: ToolCall) -> Block | None:
+def denial_of_resumed(
+    thread: Thread, call: ResumingCall, executed: ToolCall, *, now: int
+) -> tuple[Thread, Block | None]:
     """How the permission rules deny a resumed call that no activity judges again; `executed` has its arguments."""
     if _is_judged_again(thread.tool(call.call.name)):
-        return None
-    context = run_context(thread.identity, thread.current.metadata)
+        return thread, None
     typed = thread.current.revision >= revisions.TYPED_CONDITIONS
+    parse = parse_pattern if typed else parse_untyped_pattern
+    thread, ruling = _judged(thread, executed, now=now, questions=(), parse=parse)
+    reason = ruling.denial_of(executed.name)
+    return thread, None if reason is None else Block(reason=reason, rule=ruling.decided_by if typed else "")
+
+
+def standing_rule(thread: Thread, call: ToolCall, *, now: int) -> tuple[Thread, str | None]:
+    """The rule that allows a call, if a decision with `always` has added it to the thread."""
+    thread, ruling = _judged(thread, call, now=now, questions=thread.questions, parse=parse_pattern)
+    return thread, ruling.rule.tool if ruling.rule is not None and ruling.rule in thread.permissions else None
+
+
+def _judged(
+    thread: Thread,
+    call: ToolCall,
+    *,
+    now: int,
+    questions: Sequence[Sequence[Rule]],
+    parse: Callable[[str], ToolPattern],
+) -> tuple[Thread, Ruling]:
+    """What the rules say of a call, and the thread after they have searched its arguments."""
+    run, context = thread.current, run_context(thread.identity, thread.current.metadata)
+    work = run.task_work_at(now)
+    search = Search((TASK_RULES if run.revision >= revisions.TASKS_ARE_BOUNDED else TASK_RULES_BEFORE) - work.rules)
+    left, rules = search.left, thread.rules
     ruling = judge(
         thread.agent.permissions,
-        thread.rules,
-        executed.name,
-        executed.arguments,
+        rules,
+        call.name,
+        call.arguments,
+        questions=questions,
         context=context,
-        parse=parse_pattern if typed else parse_untyped_pattern,
+        parse=parse,
+        search=search,
     )
-    reason = ruling.denial_of(executed.name)
-    return None if reason is None else Block(reason=reason, rule=ruling.decided_by if typed else "")
-
-
-def standing_rule(thread: Thread, call: ToolCall) -> str | None:
-    """The rule that allows a call, if a decision with `always` has added it to the thread."""
-    context = run_context(thread.identity, thread.current.metadata)
-    agent, rules, asking = thread.agent.permissions, thread.rules, thread.questions
-    ruling = judge(agent, rules, call.name, call.arguments, questions=asking, context=context)
-    return ruling.rule.tool if ruling.rule is not None and ruling.rule in thread.permissions else None
+    taken = replace(work, rules=work.rules + left - search.left)
+    return thread.with_run(replace(run, task_work=taken)), ruling
 
 
 def cannot_judge_edited(thread: Thread, call: SuspendedCall) -> bool:

@@ -181,7 +181,8 @@ def _start(thread: Thread, call: Startable, *, now: int) -> Advance:
     thread = thread.with_budget(replace(run.budget, tool_calls=run.budget.tool_calls + 1))
     if batch_of(thread).response.verdicts and (verdict := gates.final_verdict(thread, call)) is not None:
         return _apply_verdict(thread, call, verdict, now=now)
-    if thread.permissions and (rule := gates.standing_rule(thread, call.call)) is not None:
+    thread, rule = gates.standing_rule(thread, call.call, now=now) if thread.permissions else (thread, None)
+    if rule is not None:
         by_rule = AppliedDecision(action=DecisionAction.RESUME, at=now, channel=DecisionChannel.RULE, rule=rule)
         allowed = record_decision(thread, call.call, by_rule)
         return allowed.then(_start_allowed, call, tool, now=now)
@@ -199,7 +200,8 @@ def _start_allowed(thread: Thread, call: NewCall, tool: ToolDescriptor, *, now: 
 def _start_again(thread: Thread, call: ResumingCall, *, now: int) -> Advance:
     """Run a call that a decision resumed. A frontend tool that a gate had suspended now waits for the front end."""
     tool, executed = thread.tool(call.call.name), _as_executed(call)
-    if (denial := gates.denial_of_resumed(thread, call, executed)) is not None:
+    thread, denial = gates.denial_of_resumed(thread, call, executed, now=now)
+    if denial is not None:
         return _block(thread, call, denial, now=now)
     if tool is not None and tool.frontend:
         return suspend(thread, call, frontend_result(tool, executed), now=now)

@@ -157,12 +157,13 @@ def _interruption_events(response: ModelResponse) -> list[AgentEvent]:
     return events
 
 
-def refuse(thread: Thread, signal: str, reason: str, *, now: int) -> Advance:
-    """Record that a signal was rejected, and why; nothing else changes."""
-    signal, reason = cut(signal, NAME_LENGTH), cut(reason)  # a client can make both as long as it likes
-    refusal = Refusal(signal=signal, reason=reason, at=now)
-    kept = (*thread.refusals, refusal)[-KEPT_REFUSALS:]
-    return Advance(replace(thread, refusals=kept), events=(SignalRefused(signal=signal, reason=reason),))
+def refuse(thread: Thread, signal: str, *reasons: str, now: int) -> Advance:
+    """Record that a signal was rejected, or parts of it, and why; nothing else changes."""
+    signal, reasons = cut(signal, NAME_LENGTH), tuple(map(cut, reasons))  # a client can make both as long as it likes
+    newest = (Refusal(signal=signal, reason=reason, at=now) for reason in reasons[-KEPT_REFUSALS:])
+    kept = (*thread.refusals, *newest)[-KEPT_REFUSALS:]
+    events = tuple(SignalRefused(signal=signal, reason=reason) for reason in reasons)
+    return Advance(replace(thread, refusals=kept), events=events)
 
 
 def next_message_id(thread: Thread) -> str:

@@ -68,3 +68,7 @@ ignored. Before, these fields were unknown, and the signals refused."""
 UNRETURNED_MAIL_WAITS = 4
 """Mail that a thread could not return waits for its next step. Before, it began a run of an idle thread, or a step of
 one that waited for its tasks, whose commands were dropped: the thread then waited for ever."""
+
+TASKS_ARE_BOUNDED = 4
+"""The checks of one workflow task are limited together: of decisions by schemas, and of calls by permission rules.
+Before, each had a limit of its own, and for runs from before, what no workflow task could have completed is limited."""

@@ -6,14 +6,15 @@ that the next run cannot inherit anything by accident.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Concatenate, ParamSpec, assert_never
+from functools import lru_cache
+from typing import Annotated, Concatenate, ParamSpec, assert_never
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from wakeful.context.messages import ContextMessages
 from wakeful.contract import ids
 from wakeful.contract.agents import ResolvedAgent
-from wakeful.contract.base import json_bytes, replace
+from wakeful.contract.base import Identical, json_bytes, replace
 from wakeful.contract.budgets import Budget, Spent
 from wakeful.contract.carryover import AgentRules, Counters
 from wakeful.contract.context import AgentContext, Compaction
@@ -261,6 +262,17 @@ class Ledger:
 
 
 @dataclass(frozen=True)
+class TaskWork:
+    """What checks of one workflow task have taken. All its facts have the time at which it started."""
+
+    at: int = 0
+    schemas: int = 0
+    patterns: frozenset[str] = frozenset()
+    """Those of schemas that have been compiled, once for all checks."""
+    rules: int = 0
+
+
+@dataclass(frozen=True)
 class BeforeRun:
     """What the thread was before a run, as far as a rollback of the run restores it."""
 
@@ -308,6 +320,8 @@ class Run:
     output: JsonValue = None
     held: tuple[tuple[Decision, ...], ...] = ()
     """Batches of decisions whose calls have not suspended yet."""
+    task_work: Annotated[TaskWork, Field(exclude=True)] = field(default=TaskWork(), compare=False)
+    """Of the newest workflow task that checked something. No snapshot has it: the next execution has other tasks."""
     read_mail: tuple[str, ...] = ()
     """Ids of the mail that the run has read."""
     requested_end: Termination | None = None
@@ -330,6 +344,10 @@ class Run:
     def with_files(self, *files: FileRef) -> "Run":
         """With these files, too."""
         return replace(self, tool_files=(*self.tool_files, *files)[-KEPT_FILES:]) if files else self
+
+    def task_work_at(self, now: int) -> TaskWork:
+        """What checks have taken of the workflow task that started at this time."""
+        return self.task_work if self.task_work.at == now else TaskWork(at=now)
 
     @property
     def agent(self) -> ResolvedAgent:
@@ -517,7 +535,7 @@ class Thread:
         return self._not_inherited(self.run.requested if self.run else self.inherited_requested)
 
     def _not_inherited(self, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-        return tuple(rule for rule in rules if rule not in self.authority)
+        return _others(Identical(rules), Identical(self.authority)) if self.authority else rules
 
     @property
     def questions(self) -> tuple[tuple[Rule, ...], ...]:
@@ -530,7 +548,7 @@ class Thread:
         own, requested = self.own_rules, self.requested_rules
         if self.run is not None and self.run.revision < revisions.HOOKS_ANSWER_NO_REQUEST:
             requested = own
-        added = tuple(rule for rule in own if rule not in requested)
+        added = _others(Identical(own), Identical(requested)) if own is not requested else ()
         return RunRules(self.inherited_rules, self.permissions, requested, added, self.run.always if self.run else ())
 
     @property
@@ -664,6 +682,13 @@ class Thread:
 
     def counting(self, counters: Counters) -> "Thread":
         return replace(self, counters=counters)
+
+
+@lru_cache(maxsize=64)
+def _others(rules: Identical[tuple[Rule, ...]], known: Identical[tuple[Rule, ...]]) -> tuple[Rule, ...]:
+    """Those of the rules that are not among the known ones: found once, and not for each call of a step."""
+    excluded = frozenset(known.value)
+    return tuple(rule for rule in rules.value if rule not in excluded)
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,29 @@ one outcome for each message or rule that it names, under the id of its request.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
 from wakeful.contract import ids
 from wakeful.contract.base import replace
 from wakeful.contract.carryover import AgentRules
 from wakeful.contract.events import MessageEdited, MessagesWithdrawn, RulesRevoked
+from wakeful.contract.limits import cut
 from wakeful.contract.names import SIGNAL_EDIT, SIGNAL_REVOKE, SIGNAL_WITHDRAW
-from wakeful.contract.outcomes import OutcomeStatus, remembered_id
+from wakeful.contract.outcomes import OutcomeStatus
 from wakeful.contract.permissions import Rule
 from wakeful.loop.machine.events import refuse
 from wakeful.loop.machine.facts import ChangeFact, EditRequested, RevocationRequested, Submitted, WithdrawalRequested
 from wakeful.loop.machine.stages import Done
 from wakeful.loop.machine.state import Advance, Thread
 from wakeful.loop.thread import ending
-from wakeful.loop.thread.outcomes import count_repeated_changes, record_changes, record_messages, tenant_problem
+from wakeful.loop.thread.outcomes import (
+    count_repeated_changes,
+    message_status,
+    record_changes,
+    record_messages,
+    tenant_problem,
+)
 from wakeful.loop.thread.submissions import source_of
 from wakeful.loop.thread.waiting import no_room_for
 
@@ -61,25 +69,24 @@ def _with_outcomes(moved: Advance, request: ChangeFact, refusals: Mapping[str, s
     """Record what became of each subject: why it is refused, or None if the change is applied."""
     signal = {WithdrawalRequested: SIGNAL_WITHDRAW, EditRequested: SIGNAL_EDIT, RevocationRequested: SIGNAL_REVOKE}
     moved = replace(moved, thread=record_changes(moved.thread, request.request_id, refusals))
-    for reason in refusals.values():
-        moved = moved if reason is None else moved.then(refuse, signal[type(request)], reason, now=now)
-    return moved
+    return moved.then(refuse, signal[type(request)], *filter(None, refusals.values()), now=now)
 
 
 def _withdraw(thread: Thread, request: WithdrawalRequested, message_ids: Sequence[str], *, now: int) -> Advance:
     waiting = {later.message.id: later for later in _changeable(thread)}
-    withdrawn = [waiting[id] for id in message_ids if id in waiting]
+    withdrawn = [waiting[named] for named in message_ids if named in waiting]
+    refusals = dict[str, str | None]()
+    for named in message_ids:
+        status = message_status(thread, named)
+        is_applied = named in waiting or status is OutcomeStatus.WITHDRAWN
+        refusals[named] = None if is_applied else _why_not(named, status)
     moved = Advance(thread)
     if withdrawn:
-        left = _mapping(thread, lambda later: None if later in withdrawn else later)
+        gone = set(map(id, withdrawn))
+        left = _mapping(thread, lambda later: None if id(later) in gone else later)
         event = MessagesWithdrawn(message_ids=tuple(later.message.id for later in withdrawn))
         moved = Advance(record_messages(left, withdrawn, OutcomeStatus.WITHDRAWN), events=(event,))
         moved = moved.then(ending.list_unread) if isinstance(thread.stage, Done) else moved
-    statuses, refusals = _statuses(thread), dict[str, str | None]()
-    for id in message_ids:
-        status = statuses.get(remembered_id(id))
-        is_applied = id in waiting or status is OutcomeStatus.WITHDRAWN
-        refusals[id] = None if is_applied else _why_not(id, status)
     return _with_outcomes(moved, request, refusals, now=now)
 
 
@@ -87,7 +94,7 @@ def _edit(thread: Thread, request: EditRequested, *, now: int) -> Advance:
     [id] = _subjects(request)
     before = next((later for later in _changeable(thread) if later.message.id == id), None)
     if before is None:
-        reason = _why_not(id, _statuses(thread).get(remembered_id(id)))
+        reason = _why_not(id, message_status(thread, id))
         return _with_outcomes(Advance(thread), request, {id: reason}, now=now)
     message = request.message.as_message(id)
     source = source_of(message, ids.FromSubmit(thread.counters.submissions, 0))
@@ -114,11 +121,6 @@ def _mapping(thread: Thread, change: Callable[[Submitted], Submitted | None]) ->
     )
 
 
-def _statuses(thread: Thread) -> Mapping[str, OutcomeStatus]:
-    """What became of messages, by their ids as they are remembered."""
-    return {outcome.id: outcome.status for outcome in thread.outcomes if outcome.is_message}
-
-
 def _why_not(message_id: str, status: OutcomeStatus | None) -> str:
     """Why a message with this status cannot be changed."""
     match status:
@@ -140,8 +142,9 @@ def _revoke(thread: Thread, request: RevocationRequested, tools: Sequence[str], 
     left = (_without_inherited if request.inherited else _without)(thread, revoked)
     event = RulesRevoked(rules=revoked, inherited=request.inherited, actor=request.actor, reason=request.reason)
     known = {rule.tool for rule in revoked}
-    reason = _why_not_inherited if request.inherited else _why_no_rule
-    refusals = {tool: None if tool in known else reason(left, tool) for tool in tools}
+    why_not = _WhyNot.of(left)
+    reason = why_not.inherited if request.inherited else why_not.own
+    refusals = {tool: None if tool in known else reason(tool) for tool in tools}
     return _with_outcomes(Advance(left, events=(event,) if revoked else ()), request, refusals, now=now)
 
 
@@ -175,14 +178,25 @@ def _without_inherited(thread: Thread, lifted: tuple[Rule, ...]) -> Thread:
     return thread.with_run(run)
 
 
-def _why_not_inherited(thread: Thread, tool: str) -> str:
-    known = ", ".join(repr(rule.tool) for rule in thread.inherited_rules) or "none"
-    return f"the thread has inherited no rule for {tool!r}; inherited: {known}"
+@dataclass(frozen=True)
+class _WhyNot:
+    """Why a thread has no rule to revoke, by the `tool` of the rules that it does have."""
 
+    of_run: frozenset[str]
+    of_ancestors: tuple[str, ...]
 
-def _why_no_rule(thread: Thread, tool: str) -> str:
-    if any(rule.tool == tool for rule in thread.own_rules):
-        return f"the rule for {tool!r} is of the run, and ends with it"
-    if any(rule.tool == tool for rule in thread.inherited_rules):
-        return f"the rule for {tool!r} is an ancestor's, and holds in every run of this thread; inherited=True lifts it"
-    return f"the thread has no rule for {tool!r}; an agent's own rules are changed where the agent is defined"
+    @classmethod
+    def of(cls, thread: Thread) -> "_WhyNot":
+        ancestors = dict.fromkeys(rule.tool for rule in thread.inherited_rules)
+        return cls(frozenset(rule.tool for rule in thread.own_rules), tuple(ancestors))
+
+    def inherited(self, tool: str) -> str:
+        known = cut(", ".join(map(repr, self.of_ancestors))) or "none"
+        return f"the thread has inherited no rule for {tool!r}; inherited: {known}"
+
+    def own(self, tool: str) -> str:
+        if tool in self.of_run:
+            return f"the rule for {tool!r} is of the run, and ends with it"
+        if tool in self.of_ancestors:
+            return f"the rule for {tool!r} is an ancestor's, and holds in every run of this thread; inherited=True lifts it"
+        return f"the thread has no rule for {tool!r}; an agent's own rules are changed where the agent is defined"

@@ -42,6 +42,12 @@ def is_accepted(thread: Thread, message_id: str) -> bool:
     return any(outcome.is_accepted_message for outcome in known)
 
 
+def message_status(thread: Thread, message_id: str) -> OutcomeStatus | None:
+    """What became of a message; None if the thread does not know."""
+    known = remembered(thread.outcomes).of(remembered_id(message_id))
+    return next((outcome.status for outcome in reversed(known) if outcome.is_message), None)
+
+
 def count_repeats(thread: Thread, ids: Iterable[str]) -> Thread:
     """The thread after messages were sent again; a repeat has no other effect."""
     sent, outcomes = frozenset(map(remembered_id, ids)), remembered(thread.outcomes)
@@ -111,10 +117,21 @@ def refuse_decisions(
 
 def record_held(thread: Thread, batch: tuple[Decision, ...]) -> Thread:
     """The thread with a batch that waits for its calls."""
-    new = (decision for decision in batch if not was_applied(thread, decision, decision.target))
-    held = _of_decisions(thread, new, OutcomeStatus.HELD)
-    known = remembered(thread.outcomes)
-    return record(thread, [outcome for outcome in held if outcome not in known.of(outcome.id)])
+    new = [
+        decision
+        for decision in batch
+        if not (_is_held(thread, decision) or was_applied(thread, decision, decision.target))
+    ]
+    return record(thread, _of_decisions(thread, new, OutcomeStatus.HELD) if new else ())
+
+
+def _is_held(thread: Thread, decision: Decision) -> bool:
+    """Whether the thread remembers already that the decision waits."""
+    id, calls = remembered_id(decision.decision_id or ""), (remembered_id(decision.target),)
+    return any(
+        it.status is OutcomeStatus.HELD and it.calls == calls and it.run == thread.current.number
+        for it in remembered(thread.outcomes).of(id)
+    )
 
 
 def record_applied(thread: Thread, applied: AppliedDecision, *calls: str) -> Thread:
@@ -163,14 +180,15 @@ def count_repeated_changes(
 ) -> tuple[Thread, tuple[str, ...]]:
     """The thread after a change was sent again, and those of its subjects to which it was not applied before."""
     id = None if request_id is None else remembered_id(request_id)
-    applied = {it.subject: it for it in thread.outcomes if it.id == id and it.status is OutcomeStatus.APPLIED}
+    known = remembered(thread.outcomes).of(id) if id is not None else ()
+    applied = {it.subject: it for it in known if it.status is OutcomeStatus.APPLIED}
     new, repeated = list[str](), list[Outcome]()
     for subject in dict.fromkeys(subjects):
-        known = applied.get(remembered_id(subject))
-        if known is None:
+        earlier = applied.get(remembered_id(subject))
+        if earlier is None:
             new.append(subject)
         else:
-            repeated.append(_repeated(known))
+            repeated.append(_repeated(earlier))
     return record(thread, repeated), tuple(new)
 
 
@@ -188,8 +206,12 @@ def has_decided(thread: Thread, *calls: str) -> bool:
 def without_unread(thread: Thread) -> Thread:
     """A thread that has ended: no run reads what is queued. Mail and what came late wait for the next execution."""
     unread = [later for later in (*thread.queued, *thread.steering) if not (later.internal or later.late)]
-    waiting = {outcome.id for outcome in thread.outcomes if outcome.status is not OutcomeStatus.UNREAD}
-    new = [later for later in unread if remembered_id(later.message.id) in waiting]
+    known = remembered(thread.outcomes)
+    new = [
+        later
+        for later in unread
+        if any(it.status is not OutcomeStatus.UNREAD for it in known.of(remembered_id(later.message.id)))
+    ]
     return record_messages(thread, new, OutcomeStatus.UNREAD)
 
 

@@ -207,7 +207,8 @@ def start_next_run(thread: Thread, *, interrupted: bool = False) -> Advance:
     if any(not later.passive for later in thread.steering) and not interrupted:
         first = _first_to_steer(thread)
         taken = readable(tuple(later for later in thread.steering if _is_for(later, first.user, first.metadata)))
-        left = replace(thread, steering=tuple(later for later in thread.steering if later not in taken))
+        read = set(map(id, taken))
+        left = replace(thread, steering=tuple(later for later in thread.steering if id(later) not in read))
         return start_run(left, taken, first)
     first = thread.queued[0]
     taken = readable(tuple(takewhile(lambda later: _start_together(first, later), thread.queued)))
@@ -321,7 +322,7 @@ def _queue_others(thread: Thread, user: str | None, metadata: Mapping[str, JsonV
     others = tuple(later for later in thread.steering if not _is_for(later, user, metadata))
     if not others:
         return thread
-    steering = tuple(later for later in thread.steering if later not in others)
+    steering = tuple(later for later in thread.steering if _is_for(later, user, metadata))
     waiting = replace(thread, steering=steering, queued=(*others, *thread.queued))
     return record_messages(waiting, others, OutcomeStatus.QUEUED)
 
