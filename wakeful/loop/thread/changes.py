@@ -198,5 +198,6 @@ class _WhyNot:
         if tool in self.of_run:
             return f"the rule for {tool!r} is of the run, and ends with it"
         if tool in self.of_ancestors:
-            return f"the rule for {tool!r} is an ancestor's, and holds in every run of this thread; inherited=True lifts it"
+            holds = "and holds in every run of this thread; inherited=True lifts it"
+            return f"the rule for {tool!r} is an ancestor's, {holds}"
         return f"the thread has no rule for {tool!r}; an agent's own rules are changed where the agent is defined"
