@@ -257,7 +257,7 @@ def test_hundreds_of_globs_of_stars_are_compared_with_a_long_text() -> None:
 
 
 def test_the_rules_of_a_run_stay_compiled_together() -> None:
-    own, requested = heavy(2), [Rule(tool=rf"/^\w{{100}}{n}/", behavior=DENY) for n in range(6)]
+    own, requested = heavy(2), [Rule(tool=rf"/^\w{{100}}{n}/", behavior=DENY) for n in range(9)]
     judge(None, [*own, *requested], "t", {"p": "x"})
     began = time.thread_time()
     for _ in range(20):
