@@ -32,7 +32,8 @@ restless: $(BIN)/.ready  ## Run the workflow tests again, continuing as new afte
 		|| { test $$? = 1 && $(BIN)/python -m pytest -q $(AGAIN) -m "restless and not faults"; }
 
 integration: $(BIN)/.ready  ## Run the tests that need other software or a fresh environment; says what it skips.
-	$(BIN)/python -m pytest -m integration -rs
+	$(BIN)/python -m pytest -m integration -rs \
+		|| { test $$? = 1 && $(BIN)/python -m pytest -m integration -rs $(AGAIN); }
 
 bench: $(BIN)/.ready  ## Measure against a hand-written workflow (QUICK=1 for about a minute).
 	$(BIN)/python -m benchmarks $(if $(QUICK),--quick)
