@@ -256,8 +256,9 @@ class SingleDecision(Decision):
     run_id: NewestRun = None
 
     def as_batch(self) -> Decisions:
-        decision = Decision(**{name: getattr(self, name) for name in Decision.model_fields})
-        return Decisions(decisions=(decision,), tenant=self.tenant, run_id=self.run_id)
+        # Checked already: a result may have 256 kB, and hundreds of decisions may arrive in one workflow task.
+        decision = Decision.model_construct(**{name: getattr(self, name) for name in Decision.model_fields})
+        return Decisions.model_construct(decisions=(decision,), tenant=self.tenant, run_id=self.run_id)
 
 
 class Refusal(Wire):
