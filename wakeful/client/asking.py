@@ -116,6 +116,8 @@ class Asking:
             elif await self._waits_for_wake():
                 await send()  # it wakes the thread; the message is a repeat
                 position = _Position(found.after)
+            elif await self._has_gone_on(found.after):
+                position = _Position(found.after)
             else:
                 raise self._unanswered("the thread ended before a run answered it")
         return found
@@ -167,6 +169,17 @@ class Asking:
         """Whether the thread has closed, and its next execution reads the message, which came after the close."""
         outcome = await self._outcome()
         return outcome is not None and outcome.status in (OutcomeStatus.QUEUED, OutcomeStatus.STEERING)
+
+    async def _has_gone_on(self, after: int) -> bool:
+        """Whether something else has woken the thread since, such as its archive, and a run has read the message."""
+        outcome = await self._outcome()
+        if outcome is None or outcome.status is not OutcomeStatus.READ:
+            return False
+        try:
+            page = await read_events(self._reader, self._thread_id, after=_AFTER_ALL, run_id=None)
+        except NoAnswer:
+            return False
+        return page.last > after
 
     def _records(self, position: _Position) -> AsyncGenerator[EventRecord, None]:
         if not self._raises:
