@@ -158,8 +158,6 @@ class Authority:
                     self._begin(before, made.thread, event, fork)
                 case Handoff(from_agent=agent) if before is not None:
                     self.handed.setdefault(identity.thread_id, {})[agent] = alone(_policy(before))
-                case StepStart():
-                    self._begin_step(made.thread)
                 case ToolCallReady(id=id, name=name):
                     self.tools[identity.thread_id, id] = name
                 case _:
@@ -169,6 +167,9 @@ class Authority:
         problem = self._ran(identity.thread_id, fact) if isinstance(fact, ToolReturned) else ""
         if before is not None and before.run is not None and before.run.resolved is not None:
             problem = next(filter(None, (problem, *(self._command(before, each) for each in made.commands))), "")
+        # Last: a decision may start a sub-agent for a call of the step before.
+        if any(isinstance(event, StepStart) for event in made.events):
+            self._begin_step(made.thread)
         return problem
 
     def overspent(self, disturbed: Iterable[str]) -> str:
