@@ -202,7 +202,7 @@ def test_rules_that_are_too_large_together_are_refused_before_many_are_compiled(
 ) -> None:
     began = time.thread_time()
     problems = rule_problems(given)
-    assert time.thread_time() - began < 1  # two hundred take ten
+    assert time.thread_time() - began < 3  # two hundred take ten
     if first is None:
         assert problems == []
     else:
@@ -248,7 +248,7 @@ def test_a_value_that_many_rules_read_is_written_as_text_once() -> None:
     reading = [Rule(tool=f't(many = "{number}")', behavior=DENY) for number in range(500)]
     began = time.thread_time()
     assert judge(None, reading, "t", {"many": MANY * 4}).behavior is ALLOW
-    assert time.thread_time() - began < 1  # more than four, if each rule writes it
+    assert time.thread_time() - began < 3  # more than four, if each rule writes it
 
 
 def test_hundreds_of_globs_of_stars_are_compared_with_a_long_text() -> None:
@@ -262,7 +262,7 @@ def test_the_rules_of_a_run_stay_compiled_together() -> None:
     began = time.thread_time()
     for _ in range(20):
         assert judge(None, [*own, *requested], "t", {"p": "x"}).behavior is ALLOW
-    assert time.thread_time() - began < 0.2
+    assert time.thread_time() - began < 2
 
 
 tools = st.sampled_from(["t", "u", "t(a*)", "t(b)", 't(x = "a")', 't(x != "a")', "*", "?", "/t|u/", "[!t]", "*(a)"])
